@@ -1,6 +1,6 @@
-"""What PRISM costs: one module for each claim of docs/performance.md. Run them with `python -m benchmarks`."""
+"""Benchmarks: one module for each claim of docs/performance.md. Run them with `python -m benchmarks`."""
 
 from prism.machine.devices import set_environment
 
-# As the `prism` command does, and before PyTorch is imported.
+# PyTorch reads it when it is imported; the `prism` command sets it too.
 set_environment()

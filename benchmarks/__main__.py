@@ -1,6 +1,6 @@
 """All benchmarks, one after the other, and the table of goals that they make.
 
-It fails where a goal that was reached once is missed by every turn.
+It fails where every turn misses a goal that was reached before.
 """
 
 import sys
@@ -27,7 +27,7 @@ if torch.cuda.is_available():
 
 
 def run(sizes: Sizes, output: Path | None) -> dict[str, dict[str, Any]]:
-    """The figures of all benchmarks, each written as soon as it is there."""
+    """The figures of all benchmarks, each of which is written as soon as it ends."""
     figures = {}
     for name, module in BENCHMARKS.items():
         started, own = time.monotonic(), table.sizes_of(name, sizes)

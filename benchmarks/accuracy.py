@@ -1,10 +1,10 @@
-"""Claim: our videos score what those of the peers' whole run do 20 times sooner, 60 with kept class means.
+"""Claim: our videos reach the score of the peers' whole run 20 times sooner, with kept class means 60 times.
 
 The peers' loop trains every frame of random real clips, one class after the other, with 64 real clips of each
-class for each network. It has one run, and its videos are scored as its iterations pass. A run of ours ends where
-its learning rate does. So each point is a whole run of that many iterations: from an empty cache, and then again
-with the class means that are there by then, as another VPC, rule or seed of the same store finds them. Seconds are
-of condensation alone, with all of PyTorch's threads. Every set trains networks of its own.
+class for each network. It runs once, and its videos are scored on the way. Our learning rate falls over a whole
+run, so each point of ours is a run of that length: first with an empty cache, then with the class means that it
+left there, as another VPC, rule or seed of the same store finds them. Seconds are those of condensation alone,
+with all of PyTorch's threads. Every set trains networks of its own.
 """
 
 import itertools
@@ -34,7 +34,7 @@ from prism.machine.devices import keep_freed_memory
 PEERS = "peers' loop"
 EMPTY, FILLED = "ours, empty cache", "ours, kept class means"
 GOALS = {EMPTY: 20, FILLED: 60}
-"""How many times sooner."""
+"""Speed-ups over the peers' loop to reach."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Race:
     train_per_class: int = 80
     """Built-in videos per class."""
     test_per_class: int = 30
-    """The same for test, on which all sets are scored."""
+    """Built-in test videos per class, on which all sets are scored."""
     vpc: int = 1
     """Videos per class."""
     width: int = 16
     """Channels of ConvNet3D's first block."""
     peers_iterations: int = 300
-    """Of a whole run of the peers' loop; it is scored after 0, 10, 30, 100, 300 and so on of them."""
+    """Iterations of the peers' loop, which is scored after 0, 10, 30, 100, 300 and so on of them."""
     peers_batch_real: int = 64
     """Real clips per class and iteration of the peers' loop."""
     peers_lr: float = 30.0
@@ -62,20 +62,20 @@ class Race:
     batch_real: int = 4
     """Real clips per class and iteration of ours, as in the recipe small."""
     iterations: int = 400
-    """Of our longest run; the others have a half, a quarter and so on, six in all."""
+    """Iterations of our longest run; the others have a half, a quarter and so on, six in all."""
     networks: int = 3
-    """Trained on each set."""
+    """Networks trained on each set."""
     epochs: int = 250
-    """Of each of them, in steps of ten clips."""
+    """Epochs of each network, in steps of ten clips."""
     seed: int = 0
-    """Of the sets; the networks' seeds follow from it."""
+    """Seed of the sets; the networks' seeds follow from it."""
     threads: int = 0
     """Threads of PyTorch; 0 leaves it to PyTorch."""
 
 
 QUICK = Race(train_per_class=3, test_per_class=1, width=2, peers_iterations=2, iterations=2, networks=1, epochs=1)
 Timed = tuple[int, float, CondensedSet]
-"""Iterations, seconds, and the set that was there."""
+"""Iterations, seconds, and the set at that time."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def peers(store: ClipStore, race: Race) -> list[Timed]:
 
 
 def ours(race: Race, fresh: Callable[[], ClipStore]) -> dict[str, list[Timed]]:
-    """Whole runs, each from an empty cache and then with the class means that are there.
+    """Whole runs of ours, each first with an empty cache, then with the class means that it left there.
 
     Args:
         race: the sizes.
@@ -144,7 +144,7 @@ def ours(race: Race, fresh: Callable[[], ClipStore]) -> dict[str, list[Timed]]:
 
 
 def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> Mean:
-    """Accuracy on test clips of networks that no set of another index trains."""
+    """Test accuracy of networks trained on a set, whose seeds no other index has."""
     result = evaluate(
         condensed,
         store,
@@ -161,7 +161,7 @@ def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> 
 
 
 def measure(race: Race) -> dict[str, Any]:
-    """Seconds and accuracy of every set, and how much sooner ours have what the peers' loop ends with."""
+    """Seconds and accuracy of every set, and how many times sooner ours reach the last accuracy of the peers'."""
     with tempfile.TemporaryDirectory() as folder:
         counts = race.train_per_class, race.test_per_class
         given = Path(race.store) if race.store else glyphs(Path(folder), race.seed, *counts, val_fraction=0.0).path
@@ -195,7 +195,7 @@ def _scored(store: ClipStore, race: Race, runs: Mapping[str, Sequence[Timed]]) -
 
 
 def verdicts(points: Mapping[tuple[str, int], Point]) -> dict[str, Any]:
-    """How many times sooner ours have the accuracy of the peers' last videos, and whether that is the goal."""
+    """Speed-up of ours to the accuracy of the peers' last videos, and whether it reaches the goal."""
     whole = [point for (name, _), point in points.items() if name == PEERS][-1]
     said: dict[str, Any] = {}
     for name, goal in GOALS.items():
@@ -207,7 +207,7 @@ def verdicts(points: Mapping[tuple[str, int], Point]) -> dict[str, Any]:
 
 
 def draw(report: Path, picture: Path) -> None:
-    """Plot accuracy against seconds, which a report holds."""
+    """Plot accuracy against seconds, both from a report."""
     found = json.loads(report.read_text(encoding="utf-8"))["figures"]
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()

@@ -1,9 +1,9 @@
 """Claim: a data set can show whether a method that matches class means works.
 
-All training clips must teach far more than a few clips picked at random, or there is nothing to condense. And the
-mean clip of each class, which is the plainest thing that a match of class means could find, must teach more than
-such clips do, or matching class means has nothing to find. Where either fails, no result speaks for or against a
-method.
+Networks trained on all clips must score far higher than those trained on a few random clips, or there is nothing
+to condense. And the mean clip of each class, the plainest result of matching class means, must train better
+networks than random clips, or matching has nothing to find. Where either fails, no result speaks for or against
+a method.
 """
 
 import tempfile
@@ -24,33 +24,33 @@ from prism.ingestion.motion import write_motion
 
 ALL, RANDOM, MEANS = "all training clips, %", "a random clip of each class, %", "the mean clip of each class, %"
 LEAST_RATIO = 2.0
-"""Of the accuracy with all clips to that with random ones."""
+"""Least ratio of the accuracy with all clips to that with random ones."""
 LEAST_LEAD = 10.0
-"""Of mean clips over random ones, in points."""
+"""Least lead of mean clips over random ones, in points."""
 
 
 @dataclass(frozen=True)
 class Court:
-    """What is judged and how networks are trained; the defaults take about five minutes on one core."""
+    """The data set to check and the training of networks; the defaults take about five minutes on one core."""
 
     store: str = ""
-    """Folder of the store to judge; empty makes one of the built-in glyphs."""
+    """Folder of the store to check; empty makes one of the built-in glyphs."""
     seed: int = 0
     """Seed of the built-in glyphs."""
     train_per_class: int = 100
     """Built-in videos per class, a fifth of which are set apart for validation."""
     test_per_class: int = 30
-    """The same for test."""
+    """Built-in test videos per class."""
     split: str = "val"
-    """Clips that score: choose a data set on `val`, report `test`."""
+    """Split to score on: choose a data set on `val`, report `test`."""
     width: int = 16
     """Channels of ConvNet3D's first block."""
     networks: int = 5
-    """Networks for each of the three; each draws random clips of its own."""
+    """Networks for each kind of training clips (all, random, mean); each draws random clips of its own."""
     epochs: int = 250
-    """Of training on one clip of each class."""
+    """Epochs of training on one clip of each class."""
     full_epochs: int = 15
-    """Of training on all clips."""
+    """Epochs of training on all clips."""
     batch_size: int = 10
     """Clips per training step."""
     lr: float = 0.005
@@ -68,7 +68,7 @@ def mean_clips(store: ClipStore) -> CondensedSet:
 
 
 def measure(court: Court) -> dict[str, Any]:
-    """The accuracy that each of the three teaches, and the verdicts."""
+    """Accuracy of networks trained on all, random and mean clips, and the verdicts."""
     with tempfile.TemporaryDirectory() as folder:
         store = ClipStore.open(court.store) if court.store else _glyphs(Path(folder), court)
         found = {
@@ -81,7 +81,7 @@ def measure(court: Court) -> dict[str, Any]:
 
 
 def verdicts(found: Mapping[str, Mean]) -> dict[str, str]:
-    """Yes or no, by the means: to what each of the two needs, and to both."""
+    """Yes or no to each of the two conditions and to both, by the mean accuracies."""
     full, floor, means = (found[label].mean for label in (ALL, RANDOM, MEANS))
     teaches = full >= LEAST_RATIO * floor
     leads = means - floor >= LEAST_LEAD

@@ -1,4 +1,4 @@
-"""A store of random pixels: what a network says of them does not matter, how long it takes does."""
+"""A store of random pixels, on which only the time of a computation means something."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def random_store(path: Path, sizes: Sizes, num_test: int = 0) -> ClipStore:
 
 
 def paper_config(sizes: Sizes, **options: object) -> CondenseConfig:
-    """The paper's method, which judges and inserts in every iteration."""
+    """The paper's method, which scores and inserts frames in every iteration."""
     fixed = {
         "vpc": sizes.vpc,
         "batch_real": sizes.batch_real,

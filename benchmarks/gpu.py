@@ -1,7 +1,7 @@
 """Claim: on a GPU an iteration is five times as fast as the peers' loop's, and near the arithmetic limit.
 
-The sizes are the paper's, 16 frames of 112×112 pixels. The limit is that of a matrix product in the number format
-of the convolutions. First come the tests that need a GPU; with --videos FOLDER, three rows of table 1 are last.
+The sizes are the paper's, 16 frames of 112×112 pixels. The limit is the rate of a matrix product in the number
+format of the convolutions. The tests that need a GPU run first; with --videos FOLDER, three rows of table 1 last.
 """
 
 import subprocess
@@ -29,12 +29,12 @@ MATRIX = 8192
 
 
 def measure(sizes: Sizes, device: torch.device = CUDA, matrix: int = MATRIX) -> dict[str, Any]:
-    """Seconds of an iteration of either, how many times as fast ours is, and its share of the matrix rate."""
+    """Seconds of the peers' iteration and of ours, their ratio, and our share of the matrix rate."""
     with tempfile.TemporaryDirectory() as folder, with_tf32():
         store = random_store(Path(folder) / "store", sizes)
         turns = 1 + sizes.repeats
         fresh = {name: FirstRun(store, paper_config(sizes, precision=name), device, turns) for name in PRECISIONS}
-        # A step only reads class means. Those of one clip are as large, and sooner made.
+        # A step only reads class means, and those over one clip are as large and made sooner.
         kept = paper_config(sizes, batch_real=1, iterations=BLOCK * turns)
         setup = Setup(store, kept)
         setup.precompute(Run(device=device.type))
@@ -58,7 +58,7 @@ def measure(sizes: Sizes, device: torch.device = CUDA, matrix: int = MATRIX) -> 
 
 
 def block_of(run: Condensation) -> Callable[[], None]:
-    """As many iterations as a block has networks."""
+    """Work of as many iterations as a block has networks."""
 
     def work() -> None:
         for _ in range(BLOCK):
@@ -74,7 +74,7 @@ def matrix_product(side: int, kind: torch.dtype, device: torch.device) -> Callab
 
 
 def until_done(work: Callable[[], object], device: torch.device) -> Callable[[], None]:
-    """Work that has not ended before the GPU is done with it."""
+    """Work that ends when the GPU is done with it."""
 
     def timed() -> None:
         work()
@@ -96,7 +96,7 @@ def with_tf32() -> Iterator[None]:
 
 
 def first_table(videos: str, folder: Path) -> None:
-    """Three rows of table 1 of videos at the paper's size, in its schedule; the same command goes on."""
+    """Run three rows of table 1 on videos, at the paper's size and schedule; the same command goes on."""
     store = folder / "store"
     prism.ingest(videos, store, num_frames=ON_GPU.num_frames, size=ON_GPU.size, random_test_windows=3)
     rows = {"vpc": [1], "rows": ["prism", "dm", "random"]}

@@ -12,7 +12,7 @@ from benchmarks.peers import FirstRun
 
 FACTORS = (1, 2, 5, 10)
 WIDTH = 16
-"""Channels at most: growth is the same for a small network, and is measured sooner."""
+"""Largest width: growth is the same for a small network, and is measured sooner."""
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:

@@ -37,7 +37,7 @@ count of the first, `RUSAGE_SELF`, begins with that of the process which started
 
 def bare_loop(jobs: list[Job], processes: int) -> None:
     """Decode and resize the same frames, and do nothing else: no check, no limit, no file, no journal."""
-    # As ingest's, its processes inherit nothing.
+    # Its processes inherit nothing, like those of ingest.
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for _ in pool.imap_unordered(_read, jobs, chunksize=4):
             pass
@@ -61,7 +61,7 @@ def _read(job: Job) -> None:
 
 
 def jobs_of(source: Path, store: ClipStore) -> list[Job]:
-    """What a store was made of, to be read again."""
+    """The frames that a store was made of, as jobs of the bare loop."""
     return [
         (
             str(source / clip.path),
@@ -80,7 +80,7 @@ def peak_mebibytes(source: Path, output: Path, options: dict[str, Any]) -> float
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
-    """Videos a second of either, ours as a share of the bare loop's, and the memory for few and for many."""
+    """Videos a second of the bare loop and of ingest, their ratio, and the memory for few and for many videos."""
     processes = sizes.threads or len(os.sched_getaffinity(0))
     options = {"num_frames": sizes.num_frames, "size": sizes.size, "workers": processes}
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,6 @@ def measure(sizes: Sizes) -> dict[str, Any]:
 
 
 def _videos(folder: Path, sizes: Sizes, share: int) -> Path:
-    """Built-in videos, by default a few hundred."""
     per_class = max(1, sizes.batch_real // share)
     return write_motion(
         folder, train_per_class=per_class, test_per_class=1, size=sizes.size // 2 * 2, progress=False

@@ -1,4 +1,4 @@
-"""How everything here is timed: interleaved, in one process, as a median with its spread."""
+"""Timing of the benchmarks: interleaved, in one process, as a median with its spread."""
 
 import argparse
 import math
@@ -27,7 +27,7 @@ class Sizes:
     """The work that is timed; the defaults are those of the goal for a CPU."""
 
     classes: int = 10
-    """Classes."""
+    """Number of classes."""
     batch_real: int = 64
     """Real clips per class and iteration; each class has as many."""
     vpc: int = 1
@@ -39,12 +39,12 @@ class Sizes:
     width: int = 64
     """Channels of ConvNet3D's first block."""
     repeats: int = 5
-    """Times that everything is measured, after once unmeasured."""
+    """Measurements of each work, after one that is not counted."""
     threads: int = 0
     """Threads of PyTorch; 0 leaves it to PyTorch."""
     clock: str = "wall"
     """`wall`; or for a busy machine `process`, process time, which means something with one thread only; or
-    `children`, the same with that of processes which have ended."""
+    `children`, process time with that of child processes which have ended."""
     videos: str = ""
     """Folder of videos for the ingest benchmark, by default the built-in ones, and for the table of a GPU."""
 
@@ -84,7 +84,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: list[float]) -> "Mean":
-        """Sum up at least one."""
+        """Sum up at least one accuracy."""
         return cls(fmean(values), stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0, len(values))
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Mean:
 
 
 def seconds(works: dict[str, Callable[[], object]], sizes: Sizes) -> dict[str, list[float]]:
-    """Time pieces of work by turns, so that what else the machine does falls on all of them alike."""
+    """Time pieces of work in turns, so that other load of the machine falls on all of them alike."""
     clock = CLOCKS[sizes.clock]
     found: dict[str, list[float]] = {name: [] for name in works}
     for round_ in range(1 + sizes.repeats):
@@ -110,7 +110,7 @@ def fewer(sizes: Sizes) -> Sizes:
 
 
 def ratios(slower: list[float], faster: list[float]) -> Spread:
-    """How many times as fast, turn by turn."""
+    """Speed-ups, turn by turn."""
     return Spread.of([a / b for a, b in zip(slower, faster, strict=True)])
 
 
@@ -120,7 +120,7 @@ def read_arguments(description: str, start: Options = GOAL, quick: Options = QUI
     Args:
         description: for --help.
         start: a dataclass with a default for each of its fields, `threads` among them; every field is an option.
-        quick: what --quick puts in its place.
+        quick: the same for --quick.
     """
     import torch
 
@@ -158,5 +158,5 @@ def save(name: str, sizes: object, figures: object, output: Path | None) -> None
 
 
 def where() -> dict[str, Any]:
-    """The provenance of figures, by the command that made them."""
+    """The provenance of figures, with the command that made them."""
     return provenance() | {"command": " ".join(["python", "-m", "benchmarks", *sys.argv[1:]])}

@@ -19,17 +19,16 @@ from prism.config import as_dict
 from prism.machine.run import Run
 
 WIDTH = 16
-"""Channels at most: the smaller the network, the more everything else weighs."""
+"""Largest width: the smaller the network, the larger the share of everything else."""
 CHECKPOINT_SECONDS = 60.0
 """Time between two checkpoints, as `prism condense` has it."""
 ITERATIONS = {"fresh": 10, "kept": 300}
-"""Of a run: what takes a few seconds. The shorter it is, the more of it is telemetry, which sums up the cosines a
-hundred times along a run."""
+"""Iterations of a run, which take a few seconds."""
 OF_A_RUN = ("insertion", "telemetry", "checkpoints")
 
 
 class Watch:
-    """Adds up the time that some methods take."""
+    """Total time of some methods."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock, self.spent = clock, 0.0
@@ -48,7 +47,7 @@ class Watch:
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
-    """Shares of a run in per cent, the cheap kind with kept class means included, where they weigh most."""
+    """Shares of a run in per cent, with fresh class means and with kept ones, where they weigh most."""
     sizes = fewer(replace(sizes, width=min(sizes.width, WIDTH)))
     with tempfile.TemporaryDirectory() as folder:
         store = random_store(Path(folder) / "store", sizes)
@@ -63,7 +62,7 @@ def _shares(store: ClipStore, sizes: Sizes, means: str) -> dict[str, Any]:
 
 
 def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
-    """One whole run, with the paper's warm-up and cool-down."""
+    """Shares of one whole run, with the paper's warm-up and cool-down."""
     clock = CLOCKS[sizes.clock]
     paper = CondenseConfig()
     config = paper_config(
@@ -75,7 +74,7 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
     insertion, telemetry, judged = Watch(clock), Watch(clock), 0.0
     with tempfile.TemporaryDirectory() as folder:
         if means == "kept":
-            # Means of one clip are as much to read.
+            # A step only reads class means, and those over one clip are as large and made sooner.
             config = replace(config, batch_real=1)
             Setup(store, config).precompute(Run(device="cpu"))
         run = Setup(store, config).start(torch.device("cpu"))

@@ -24,7 +24,7 @@ from prism.machine.run import Run
 
 CPU = torch.device("cpu")
 TURNS = 20
-"""Times that a run can do its work, where nothing else is said."""
+"""Times that a run can do its work, by default."""
 
 
 class PeersNetwork(nn.Module):
@@ -47,7 +47,7 @@ class PeersLoop:
 
     One class at a time: random clips gathered one by one from a float32 tensor, embedded, then the class's
     synthetic clips; losses summed over classes; one backward pass, one SGD step; a new network every time. On a
-    GPU it has what ours has: all clips lie there as uint8, and are gathered there.
+    GPU, as in ours, all clips lie there as uint8 and are gathered there.
     """
 
     def __init__(
@@ -101,20 +101,20 @@ class FirstRun:
         self.num = 1 if device.type == "cpu" else BLOCK
         self.blocks, self.run = itertools.count(), Run(device=device.type)
         self.networks = Setup(store, config).named_networks(device, name="benchmark", block=self.num)
-        # The steps read means that are there: of other networks, and of one clip, which is as much to read.
+        # The steps read kept means of other networks, over one clip: as large, and made sooner.
         setup = Setup(store, replace(config, batch_real=1, iterations=turns * self.num))
         setup.precompute(self.run)
         self.condensation = setup.start(device)
 
     def work(self) -> None:
-        """As many iterations as `num`."""
+        """Do `num` iterations."""
         precompute_class_means(self.networks, {(next(self.blocks), False)}, self.run)
         for _ in range(self.num):
             self.condensation.step()
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
-    """Seconds of an iteration of either, and how many times as fast ours is, in each precision."""
+    """Seconds of the peers' iteration and of ours, and their ratio, in each precision."""
     with tempfile.TemporaryDirectory() as folder:
         store = random_store(Path(folder) / "store", sizes)
         ours = {name: FirstRun(store, paper_config(sizes, precision=name)) for name in PRECISIONS}

@@ -18,11 +18,11 @@ from prism.networks.training import train
 SEEDS = 4
 EPOCHS = 24
 WIDTH = 16
-"""Channels at most: that of the small scale, where several networks are trained for every number."""
+"""Largest width: that of the small scale, where several networks are trained for every number."""
 
 
 def one_after_the_other(store: ClipStore, config: EvaluateConfig) -> None:
-    """Train the networks by turns, each with all the threads that PyTorch has, and score nothing."""
+    """Train the networks one after the other, each with all of PyTorch's threads, and score nothing."""
     clips = store.clips("train")
     for seed in range(config.seeds):
         network = allocate(build_for(store, config.model, "meta", width=config.width), torch.device("cpu"))

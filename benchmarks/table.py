@@ -1,4 +1,4 @@
-"""The goals, each beside what was measured of it: a reader of the other benchmarks' figures."""
+"""The table of goals, each beside its measured figures, which it reads from the other benchmarks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +18,7 @@ class Goal:
 
     Attributes:
         goal: the promise.
-        benchmark: whose figures they are; a goal whose benchmark has not run has no row, but for those of `GPU`.
+        benchmark: source of the figures; a goal whose benchmark has not run has no row, but for those of `GPU`.
         figure: the ratio or share, whose median decides.
         least: the smallest median that keeps the promise.
         most: the largest.
@@ -115,7 +115,7 @@ def _by_label(figures: Figures) -> dict[str, Any]:
 
 
 def rows(figures: Figures, sizes: Sizes) -> list[dict[str, str]]:
-    """A row by heading for each goal whose benchmark has run; also for those of a GPU, where there is none."""
+    """A row by heading for each goal whose benchmark has run, and for those of a GPU even without a GPU."""
     found = _by_label(figures)
     cells = [_cells(goal, found, sizes) for goal in GOALS if goal.benchmark in (GPU, *figures)]
     return [dict(zip(HEADINGS, row, strict=True)) for row in cells]
@@ -141,7 +141,7 @@ def reached(goal: Goal, found: Any, sizes: Sizes) -> str:
 
 
 def fallen(figures: Figures, sizes: Sizes) -> list[str]:
-    """The goals that were reached before, and that not even the best turn reaches now; none at other sizes."""
+    """The goals that were reached before and that not even the best turn reaches now; none at other sizes."""
     found = _by_label(figures)
     if not is_goals_size(sizes):
         return []
@@ -159,7 +159,7 @@ def is_goals_size(sizes: Sizes) -> bool:
 
 
 def sizes_of(benchmark: str, sizes: Sizes) -> Sizes:
-    """The work of one of all benchmarks: a GPU has goals for larger clips than a CPU."""
+    """The sizes of a benchmark: a GPU has goals for larger clips than a CPU."""
     if benchmark != GPU or not is_goals_size(sizes):
         return sizes
     return replace(sizes, num_frames=ON_GPU.num_frames, size=ON_GPU.size)

@@ -55,11 +55,11 @@ def iteration_macs(sizes: Sizes, batch_real: int) -> int:
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
-    """Multiply-adds a second of both kinds of iteration, as a share of a large matrix product's."""
+    """Multiply-adds a second with fresh and with kept class means, as a share of a large matrix product's."""
     a, b = torch.randn(2, MATRIX, MATRIX)
     with tempfile.TemporaryDirectory() as folder:
         store, cpu = random_store(Path(folder) / "store", sizes), torch.device("cpu")
-        # Means of one clip are as much to read.
+        # A step only reads class means, and those over one clip are as large and made sooner.
         setup = Setup(store, paper_config(sizes, batch_real=1, iterations=BLOCK))
         setup.precompute(Run(device="cpu"))
         kept = setup.start(cpu)

@@ -37,7 +37,7 @@ def __getattr__(name: str) -> object:
         return importlib.import_module("prism.machine.provenance").versions()["prism"]
     if name not in _HOME:
         raise AttributeError(f"module 'prism' has no attribute '{name}'")
-    # A signal waits: its exception would be lost within the import of torch, or end the process.
+    # Signals wait: their exception would be lost within the import of torch, or end the process.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         return getattr(importlib.import_module(_HOME[name]), name)

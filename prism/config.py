@@ -1,4 +1,4 @@
-"""The one validator: the range of an option is said once, in its annotation.
+"""Options of verbs and their validator: the range of an option is stated once, in its annotation.
 
     vpc: Annotated[int, at_least(1)] = 1
     \"\"\"Synthetic videos per class.\"\"\"
@@ -36,7 +36,7 @@ class Group:
 
 @dataclass(frozen=True)
 class OmitDefault:
-    """An option that files record only where it differs from its default, as it came after their format."""
+    """An option that files record only where it differs from its default, since it is newer than their format."""
 
 
 def at_least(low: float) -> Range:
@@ -125,7 +125,7 @@ class Options:
                 raise self.refusal(name, promise)
 
     def refusal(self, name: str, promise: str) -> ConfigError:
-        """The error that names an option, its value and what that must be."""
+        """The error that names an option, its value, and what the value must be."""
         value, parts = getattr(self, name), described(type(self))[name].parts
         guess = nearest(value, parts.registry) if parts and promise == parts.promise else ""
         return ConfigError(f"{self.section}.{name} = {value!r}, but it must be {promise}.{guess}")
@@ -179,14 +179,14 @@ def as_arguments(config: Options) -> list[str]:
 
 
 def as_path(given: Any, what: str) -> Path:
-    """A path, or the refusal of another argument: `the path of an output is wanted, not 5.`"""
+    """The given path; a ConfigError for another argument: `the path of an output is wanted, not 5.`"""
     if isinstance(given, str | os.PathLike):
         return Path(given)
     raise ConfigError(f"{what} is wanted, not {short_repr(given)}.")
 
 
 def as_list(given: Any, what: str) -> list[Any]:
-    """A list, or the refusal of another argument; a text is no list of its letters."""
+    """The given list; a ConfigError for another argument, and for a text, which is no list of its letters."""
     if isinstance(given, Iterable) and not isinstance(given, str | os.PathLike):
         return list(given)
     raise ConfigError(f"a list of {what} is wanted, not {short_repr(given)}.")

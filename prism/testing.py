@@ -1,4 +1,4 @@
-"""Checks for custom parts: `check_rule(MyRule(), store)` fails with a sentence where the part breaks a promise.
+"""Checks for custom parts: `check_rule(MyRule(), store)` fails with a sentence if the rule breaks a promise.
 
     from prism.testing import check_network, check_rule, tiny_store
 
@@ -84,13 +84,13 @@ def write_store(
 
 
 def check_rule(rule: Any, store: ClipStore | str | Path) -> None:
-    """An insertion rule proposes frames, the same for the same state."""
+    """Check that an insertion rule proposes frames, the same for the same state."""
     with _without_global_draws():
         _check_condensing(store, insertion=rule)
 
 
 def check_objective(objective: Any, store: ClipStore | str | Path) -> None:
-    """An objective gives a loss for each class and the gradient of their sum, the same in every call."""
+    """Check that an objective gives a loss for each class and the gradient of their sum, alike in every call."""
     with _without_global_draws():
         run = _check_condensing(store, objective=objective).start(CPU)
         network, real, clips = run.networks.draw(1), objective.real(run.networks, 1), run.render().detach()
@@ -104,7 +104,7 @@ def check_objective(objective: Any, store: ClipStore | str | Path) -> None:
 
 
 def check_method(method: Any, store: ClipStore | str | Path) -> None:
-    """A method renders clips of the store's shape, goes on from its state, and gives a set that can be saved."""
+    """Check that a method renders clips of the store's shape, goes on from its state, and gives a set to save."""
     with _without_global_draws():
         # A method's own options count, where a tiny number would be chosen.
         brought = {key: value for key, value in METHODS.options_of(method).items() if key in TINY}
@@ -113,7 +113,7 @@ def check_method(method: Any, store: ClipStore | str | Path) -> None:
 
 
 def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
-    """A network embeds and classifies clips, one by one, from values that a generator draws, and learns."""
+    """Check that a network embeds and classifies each clip by itself, with values from a generator, and learns."""
     with _without_global_draws():
         one, other = (build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2))
         clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
@@ -136,7 +136,7 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
 
 
 def _check_condensing(store: ClipStore | str | Path, **options: Any) -> Setup:
-    """Parts keep the promises of a first use, and a resumed run gives the bytes of one that was not stopped."""
+    """Check a first use of parts, and that a resumed run gives the bytes of one that was not stopped."""
     store = ClipStore.of(store)
     setup = Setup(store, resolve(with_options(CondenseConfig(), TINY | options)))
     whole, first, second = (setup.start(CPU) for _ in range(3))

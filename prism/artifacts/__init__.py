@@ -1,4 +1,4 @@
-"""Artifacts: what PRISM writes and reads again, and the names of the storages of a set."""
+"""Artifacts: the files that PRISM writes and reads, and the names of the storages of a set."""
 
 from prism.parts import Parts
 

@@ -43,13 +43,13 @@ class CacheFile:
         except (OSError, safetensors.SafetensorError):
             return None
         if beside(self.path, ".{}.lock").exists():
-            # A process that was killed after the last byte left it, and nobody else would take it away.
+            # Left by a process that was killed after the last byte; no later run would remove it.
             with contextlib.suppress(OSError, OutputError), lock(self.path):
                 pass
         return found if digest == _digest(found) else None
 
     def save(self, tensor: Tensor) -> None:
-        """The tensor, kept where that is possible; the oldest of its kind go where they are too many."""
+        """Keep the tensor where that is possible; beyond `KEPT_BYTES` the oldest of its kind are removed."""
         # A store may lie where nothing can be written, or another run may fill or clear the same cache.
         with contextlib.suppress(OSError, OutputError), lock(self.path):
             held = tensor.cpu().contiguous()

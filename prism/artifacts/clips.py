@@ -45,7 +45,7 @@ IMAGENET = Normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class BatchStandardisation:
-    """One mean and one deviation over the batch that is shown, after ImageNet's constants for each channel."""
+    """Standardisation of a batch by one mean and one deviation, after ImageNet's constants for each channel."""
 
     def apply(self, frames: Tensor) -> Tensor:
         """Pixels (N, T, C, H, W) to zero mean and unit sample variance over all values; equal values to zero."""
@@ -135,7 +135,7 @@ def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> 
     """Clips (N, T, C, H, W), each moved in time, down and across by up to a share of each extent.
 
     The three shifts of a clip are whole numbers of frames and pixels, uniform in ±round(most · extent).
-    What comes in from outside repeats the edge. The draw happens on the generator's device.
+    Pixels from outside the clip repeat its edge. The draw happens on the generator's device.
     """
     for dim in (1, 3, 4):
         extent, limit = frames.shape[dim], round(most * frames.shape[dim])

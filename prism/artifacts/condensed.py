@@ -34,12 +34,12 @@ ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding
 Tensors = dict[str, Tensor]
 MAX_SIDE, MAX_CLIP_VALUES = 4096, 2**28  # 1 GiB as float32: 64 frames of 1180×1180 pixels.
 MOST_MEAN = 4.0
-"""Mean absolute pixel of a set in units of [0, 1], at most: in 0..255 it is 4 where nearly all is black."""
+"""Largest mean absolute pixel of a set in units of [0, 1]; in 0..255 only nearly black videos are below it."""
 
 
 @dataclass(frozen=True)
 class SetHeader:
-    """The metadata of a file but for its format, version and checksum; defaults are left out."""
+    """Metadata of a file apart from its format, version and checksum; defaults are left out."""
 
     classes: tuple[str, ...]
     num_frames: int
@@ -55,7 +55,7 @@ class SetHeader:
 
 @dataclass(frozen=True, eq=False)
 class CondensedSet:
-    """Synthetic or selected videos, in fewer numbers than their clips have; equal where their files would be.
+    """Synthetic or selected videos, stored in fewer numbers than their clips have; equal if their files are.
 
     Attributes:
         encoding: what is stored of all videos, and how it renders to clips.
@@ -182,7 +182,7 @@ class CondensedSet:
         return Clips(self.render(generator=generator), self.labels, self.classes)
 
     def unenlarged(self) -> "CondensedSet":
-        """Clips as small as the stored key-frames, which `render` then gives to the last bit."""
+        """The set with clips as small as its key-frames, which `render` then gives to the last bit."""
         held, (height, width) = self.encoding, self.size
         size = height // held.scale, width // held.scale
         return replace(self, encoding=held.holding(held.tensors, held.num_frames, size))
@@ -202,7 +202,7 @@ class CondensedSet:
         storage: Encoding | str | None = None,
         **options: int | float | str | bool,
     ) -> "CondensedSet":
-        """A set of videos that were made elsewhere, with every frame a key-frame, as a rival of PRISM's own.
+        """A set of videos that were made elsewhere, with every frame a key-frame, to compare with PRISM's own.
 
         Args:
             clips: the videos, uint8 in 0..255 or floats in units of [0, 1] (synthetic ones may exceed it), in any
@@ -210,7 +210,7 @@ class CondensedSet:
             store: the data set that they were made of, or its folder; it says how networks normalise and flip.
             method: how they were made, as tables and pages name it.
             seed: of the videos; sets that differ in it alone are one group.
-            options: further ones of how they were made.
+            options: further options by which they were made.
             storage: how the frames are written, or its name; `float32` by default, `uint8` where they are uint8.
 
         Raises:
@@ -257,7 +257,7 @@ class CondensedSet:
         return safetensors.torch.save(self._tensors, metadata={"prism": canonical_json(self.metadata)})
 
     def save(self, path: str | Path) -> None:
-        """The set, written to a file; where that fails, what stood under its name stays."""
+        """Write the set to a file; if that fails, an older file of that name stays."""
         write_atomically(Path(path), self.to_bytes())
 
     @classmethod
@@ -292,7 +292,6 @@ def _digest(content: dict[str, Any], tensors: Mapping[str, Tensor]) -> str:
 
 
 def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encoding], dict[str, Any], Tensors]:
-    """The encoding that a file names, its metadata, and its tensors."""
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
     try:

@@ -1,7 +1,7 @@
 """Estimates: the mean score of several sets with its error, and the lead of some sets over others.
 
-A set counts once. The networks of one set share its clips: more of them say more of that set, and nothing of the
-next one. Neither do sets say what other test clips would: a lead is measured on some recordings of each class.
+A set counts once. The networks of one set share its clips: more of them say more of that set, and nothing of other
+sets. Nor do more sets tell the score on other test clips: a lead is measured on some recordings of each class.
 """
 
 import math
@@ -60,7 +60,7 @@ class Estimate:
         return max(self.least_p, 1 - float(np.interp(math.atan(t / math.sqrt(self.degrees)), angles, shares)))
 
     def joined(self, other: "Estimate") -> "Estimate":
-        """The same mean with the error over recordings of another estimate beside its own, apart from it."""
+        """The same mean, its own error joined with that of another estimate, which is over recordings."""
         error = math.hypot(self.error, other.error)
         if self.error < NO_WIDTH or other.error < NO_WIDTH:
             return self
@@ -68,7 +68,7 @@ class Estimate:
         degrees = error**4 / (self.error**4 / self.degrees + other.error**4 / other.degrees)
         alone = replace(self, recordings=other.error)
         both = alone, Estimate(self.mean, error, degrees, other.error, self.p_value)
-        # They may be so many more that the interval would be narrower than over sets alone.
+        # More degrees of freedom may make the joined interval narrower than that over sets alone.
         return max(both, key=lambda one: t_quantile(one.degrees) * one.error)
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Estimate:
 
 
 def of_mean(values: Sequence[float]) -> Estimate | None:
-    """The mean of independent values; one value says nothing of its error."""
+    """The mean of independent values; None for one value, which says nothing of its error."""
     if len(values) < 2:
         return None
     return Estimate(fmean(values), stdev(values) / math.sqrt(len(values)), len(values) - 1)
@@ -88,7 +88,7 @@ def over_recordings(hits: Sequence[Sequence[float]], clips: Sequence[Sequence[in
 
     It is that of a stratified sample of clusters (Cochran, Sampling Techniques, 1977, section 11.7): recordings
     are drawn within each class, whose number of clips stays. A class of one recording, which says nothing of
-    others, adds what the rest do in the mean.
+    others, adds the mean variance of the other classes.
 
     Args:
         hits, clips: for each class a number of each recording; hits may be differences.
@@ -145,7 +145,7 @@ class Sample:
         """The lead over a sample of the same seeds; None where the seeds differ, or there is one alone.
 
         Sets of one seed are paired: what they share, like their networks' seeds, does not widen the interval. The
-        error holds that over test recordings, if the hits of both are known.
+        error includes that over test recordings, if the hits of both are known.
         """
         ours, theirs = self.means, other.means
         if ours.keys() != theirs.keys() or not (found := of_mean([ours[seed] - theirs[seed] for seed in ours])):
@@ -166,9 +166,9 @@ def lead(
     Either group holds a result, or its file, for each of two or more seeds, made and scored alike. The schedules
     of the groups may differ; their networks must not. `metric` is `top1` or `top5`.
 
-    Warned of are sets of a group that share networks, those that scored or those that they were condensed under,
-    whose error no interval over sets can see; sets that hold the same videos; equal values, which give no
-    interval; and results with a caution.
+    It warns of sets of a group that share networks (those that score them, or those they were condensed under), an
+    error that no interval over sets can see; of sets that hold the same videos; of equal values, which give no
+    interval; and of results with a caution.
 
     Raises:
         ArtifactError: a result cannot be read, was scored otherwise than the first of its group, is of another
@@ -230,9 +230,9 @@ def _mean(tables: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
 
 
 def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
-    """The results of a group beside keys of their sets: equal where two results are of one set."""
+    """The results of a group, each with a key of its set: equal where two results are of one set."""
     configs = [result.subject.config for result in results]
-    # The first option that tells the sets apart pairs them, as the embedder's seed those of herding; else all do.
+    # Sets are paired by the first seed that tells them apart, herding's by the embedder's; else by all seeds.
     # A set without a seed has no partner in the other group, but it must not count twice.
     options = [[config.get(name) for config in configs] for name in SEEDS]
     every = [canonical_json(of_set) for of_set in zip(*options, strict=True)]
@@ -245,7 +245,7 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
 
 
 def doubts_of(results: Sequence[Result]) -> list[str]:
-    """Cautions of the results of a group, and of what its sets share, by which they are not independent."""
+    """Cautions of the results of a group, and on what its sets share, so that they are not independent."""
     own = dict.fromkeys(f"“{one.label}”: {one.caution}" for one in results if one.caution)
     sets, label = dict(_by_set(results)), results[0].label
     networks = Counter(seed for _, seed in {(key, run.seed) for key, one in _by_set(results) for run in one.runs})
@@ -266,7 +266,7 @@ def doubts_of(results: Sequence[Result]) -> list[str]:
 
 
 def _num_alike(values: Iterable[Any]) -> int:
-    """Number of values that another one equals; None equals none."""
+    """Number of values that equal another one; None does not count."""
     return sum(count for value, count in Counter(map(repr, values)).items() if count > 1 and value != "None")
 
 

@@ -36,7 +36,7 @@ def best_placed(clips: Tensor, num_keyframes: int, need: Tensor | None = None) -
     Args:
         clips: (V, T, C, H, W) float.
         num_keyframes: from 2 to T; with `need` in the mean of the clips.
-        need: (V,) what errors of a clip weigh: key-frames go where one more takes away most of these.
+        need: (V,) weights of the clips' errors: each further key-frame goes where it removes most of these.
     """
     num_clips, num_frames = clips.shape[:2]
     errors = torch.full((num_clips, num_frames, num_frames), torch.inf)
@@ -140,7 +140,7 @@ def join_colour(luma: Tensor, chroma: Tensor) -> Tensor:
 
 
 def inverse_gram(mask: Tensor) -> Tensor:
-    """The inverse of WᵀW of each video of a mask (V, T), where W is its interpolation matrix: (V, T, T), else one.
+    """Inverse (V, T, T) of WᵀW of each video of a mask (V, T), W its interpolation; identity off the key-frames.
 
     The gradient of a key-frame sums over all frames that are interpolated from it, so a step along it depends on
     how a clip is written down. (WᵀW)⁻¹ times that gradient moves the clip along the part of its own gradient that

@@ -11,11 +11,11 @@ FIRST_BYTES = 2**16
 LARGEST = 2**60  # Whole numbers in a file are below it.
 STORE, SET, RESULT = "a clip store", "a condensed set", "a result"
 TENSORS, JSON = "a safetensors file", "JSON"
-"""They may be a damaged or third-party set, and result."""
+"""Kinds that may be a damaged or third-party set, or result."""
 
 
 def kind_of(path: Path) -> str:
-    """Kind of a file or folder that exists, as a noun after `'runs/set' is`; what follows may be damaged."""
+    """Kind of a file or folder that exists, by its first bytes alone, as a noun after `'runs/set' is`."""
     if path.is_dir():
         return STORE if (path / "store.json").is_file() else "a folder"
     if not path.is_file():
@@ -31,7 +31,7 @@ def kind_of(path: Path) -> str:
 
 
 def check_format(content: Any, name: str, version: int, path: Path) -> None:
-    """Refusal of the content of a file of another format, or of another version of it."""
+    """Refuse the content of a file of another format, or of another version of it."""
     if not isinstance(content, dict) or content.get("format") != name:
         raise ArtifactError(f"'{path}' is not of the format '{name}'.")
     if (found := content.get("version")) != version:

@@ -24,7 +24,7 @@ UNLEARNED = 0.25
 """Training loss as a share of that of guesses, above which more epochs have added 5 to 10 points (transfer.md)."""
 TASK = "classification"
 HEADINGS = {"top1": "top-1", "top5": "top-5"}
-"""The scores of a run, the leading one first. Of at most five classes there is no top5."""
+"""Headings of the scores of a run, the leading one first. Data of up to five classes has no top5."""
 TESTS = ("test", "test-random")  # Splits that settings are not chosen on.
 
 
@@ -91,7 +91,7 @@ class Subject:
         return made if has_seed else {**made, "set": self.fingerprint}
 
     def leak_caution(self) -> str:
-        """A sentence where clips of another store were trained on, which may be some that score; or nothing."""
+        """A caution if clips of another store were trained on, which may be among those that score; or nothing."""
         if self.shared_videos:
             return (
                 f"{self.shared_videos:,} of the videos that score have the class, path and length of videos of "
@@ -180,11 +180,11 @@ class Result:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """Content of the data, split, protocol and task: only results that share them may be compared."""
+        """Fingerprint of the data, split, protocol and task: only results that share them may be compared."""
         return (self.data.fingerprint, self.data.split, self.protocol, self.task)
 
     def locate(self, path: str) -> Path:
-        """A path as the result's file names it, seen from here."""
+        """The place of a file or folder whose path the result's file names."""
         if self.file is None:
             return Path(os.path.normpath(path))
         # `..` leads from a link to what it points to.
@@ -210,12 +210,12 @@ class Result:
 
     @property
     def num_untrained(self) -> int:
-        """Classifiers whose training loss ended near log C, as of guessing: their scores say little of the set."""
+        """Networks whose training loss ended near log C, that of guesses: their scores say little of the set."""
         return sum(run.train_loss >= 0.99 * math.log(self.data.num_classes) for run in self.runs)
 
     @property
     def num_missing(self) -> int:
-        """Networks that were requested and are not there."""
+        """Networks that were requested and are missing."""
         wanted = self.config.get("seeds")
         return max(0, wanted - len(self.runs)) if type(wanted) is int else 0
 
@@ -270,7 +270,7 @@ class Result:
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """The result as a file; where that fails, what stood under its name stays."""
+        """Write the result to a file; if that fails, an older file of that name stays."""
         write_atomically(Path(path), self.to_json().encode())
 
     @classmethod
@@ -314,7 +314,7 @@ def relative_to_result(path: str | Path, result: str | Path | None) -> str:
 
 
 def _problem(found: Result) -> str:
-    """The first thing that is wrong with a result of an untrusted file, whose types are right; or nothing."""
+    """The first thing that is wrong with a result of an untrusted file, whose types are right; else empty."""
     subject, data, runs = found.subject, found.data, found.runs
     every = [data.chance, *(run.scores for run in runs)]
     sizes = (subject.num_videos, subject.num_bytes, subject.float32_bytes, data.train_float32_bytes)

@@ -35,7 +35,7 @@ FORMAT, VERSION = "prism-clip-store", 1
 Split = Literal["train", "val", "test"]
 StoreSplit = Literal[Split, "test-random"]
 SPLITS = get_args(StoreSplit)
-"""In the order of the store. Only some stores have test-random: several random windows of each test video."""
+"""Splits in the order of a store. Only some stores have test-random: several random windows of each test video."""
 ENTRIES = ("cache", "clips.csv", "damaged.csv", "frames.u8", "skipped.csv", "store.json")
 """Files and folders of a store; `cache` is that of `prism.artifacts.cache`."""
 
@@ -44,7 +44,7 @@ ENTRIES = ("cache", "clips.csv", "damaged.csv", "frames.u8", "skipped.csv", "sto
 class ClipSource:
     """Source of a clip: the video's path under the source, its window in video frames, its recording.
 
-    Videos of one recording look alike. It is named where the source does so and the path does not.
+    Videos of one recording look alike. `recording` is empty unless the source names it and the path does not.
     """
 
     split: str
@@ -111,7 +111,7 @@ NAMED = r"_(g\d+)_c\d+"
 
 
 def clips_csv(sources: Iterable[ClipSource]) -> str:
-    """The text of `clips.csv`, with a column for recordings where one has a name."""
+    """The text of `clips.csv`, with a column for recordings if any has a name."""
     sources = list(sources)
     columns = [*COLUMNS, "recording"] if any(source.recording for source in sources) else [*COLUMNS]
     return csv_text(columns, ([getattr(source, key) for key in columns] for source in sources))
@@ -171,7 +171,7 @@ class ClipStore:
         return store if isinstance(store, ClipStore) else cls.open(store)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A store travels to another process, or machine, as its place, and is opened and compared there.
+        # Another process, or machine, gets the place of a store, opens the files there and compares them.
         return _arrived, (os.path.abspath(self.path), self.fingerprint)
 
     def __len__(self) -> int:
@@ -221,7 +221,7 @@ class ClipStore:
         return torch.from_numpy(frames)
 
     def check_unchanged(self) -> None:
-        """Refusal, by an ArtifactError, of files that are no longer those opened, by place, size and time."""
+        """Raise an ArtifactError if the files are no longer those opened, by place, size and time."""
         if _stamp(self.path) != self._stamp:
             said = f"store '{self.path}' was changed, replaced or moved while it was being used"
             raise ArtifactError(f"{said}. Nothing that was made of it since is saved: start again.")
@@ -285,7 +285,7 @@ class ClipStore:
         return order[rank < num]
 
     def require_vpc(self, vpc: int, option: str) -> None:
-        """Refusal, by a ConfigError, of a class with fewer than `vpc` training clips."""
+        """Raise a ConfigError if a class has fewer than `vpc` training clips."""
         fewest, name = min(zip(self.counts("train").tolist(), self.classes, strict=True))
         if fewest < vpc:
             said = f"{option} = {vpc}, but class '{name}' has only {fewest} for training"
@@ -303,7 +303,7 @@ def _arrived(path: str, fingerprint: str) -> ClipStore:
 
 @lru_cache(maxsize=2)
 def _opened(path: str, stamp: object) -> ClipStore:
-    # A process opens, and verifies, a store once, until the files change.
+    # Cached, so that a process opens and verifies a store once, until the files change.
     return ClipStore.open(path)
 
 

@@ -1,4 +1,4 @@
-"""Telemetry: what happened while a set was condensed, one JSON object on each line of a file.
+"""Telemetry: the record of a condensation, one JSON object on each line of a file.
 
 The clock and the host belong here and nowhere else, so that the set itself is reproducible. `docs/formats.md` has
 the records by kind.
@@ -27,12 +27,12 @@ class TelemetryWriter:
             self._file = path.open("ab")
 
     def keep(self, num_bytes: int) -> None:
-        """The first `num_bytes` bytes stay: what lies behind them was written after the last checkpoint."""
+        """Keep the first `num_bytes` bytes: those behind them were written after the last checkpoint."""
         with writing(self.path):
             self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
-        """One record, which is on disk after the next `sync`; a number that is not finite is refused."""
+        """Write a record, which is on disk after the next `sync`; a number that is not finite is refused."""
         try:
             line = canonical_json({"kind": kind, **values}).encode() + b"\n"
         except ValueError:
@@ -43,13 +43,13 @@ class TelemetryWriter:
             self._file.write(line)
 
     def sync(self) -> int:
-        """The file's length in bytes, for `keep`, with every record on disk."""
+        """Put every record on disk; return the file's length in bytes, for `keep`."""
         with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
         return self._file.tell()
 
     def close(self) -> None:
-        """The end of the file; what is still buffered and does not fit on the disk is lost with a sentence."""
+        """Close the file; an OutputError if the disk has no room for what is still buffered."""
         with writing(self.path):
             self._file.close()

@@ -20,7 +20,7 @@ __all__ = ["app", "main", "run", "verbs"]
 
 
 def run(command: Callable[[], Any]) -> int:
-    """Run a command and turn what a user caused into one sentence on stderr and an exit code."""
+    """Run a command; an error that a user caused becomes one sentence on stderr and an exit code."""
     try:
         command()
         return 0

@@ -1,4 +1,4 @@
-"""Making of commands: a function becomes one of `prism`: its options from the verb, its defaults from recipes."""
+"""Commands of `prism` made from functions: options come from the verb, their defaults from recipes."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -134,7 +134,7 @@ def _default_and_range(limits: str, default: Any) -> str:
 def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -> type:
     # Python puts such classes into the module `types`, and cyclopts takes them for simple types there.
     namespace["__module__"] = __name__
-    # The methods of the base serve: to make them anew for each class takes a tenth of the time of `prism --help`.
+    # The methods of the base are kept: new ones for each class would take a tenth of the time of `prism --help`.
     return make_dataclass(
         base.__name__, fields, bases=(base,), namespace=namespace, frozen=True, init=False, repr=False, eq=False
     )

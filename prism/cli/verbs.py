@@ -186,7 +186,7 @@ def reproduce(
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": names, "dry_run": dry_run}
     found = call(prism.reproduce, name, data, output, run=run, **chosen)
     if dry_run:
-        # Where a shell can send them to a file.
+        # On stdout, so that a shell can send them to a file.
         for command in found.missing:
             say(command)
     else:

@@ -82,7 +82,7 @@ has instructions for it, and `auto` takes it on a GPU. Class means, losses and g
     """h264: what the compression keeps, 0 to 100, as in `prism select`."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """Time between warm-up and cool-down, where frames are inserted."""
+        """Insertion needs iterations between warm-up and cool-down."""
         leaves_time = self.warmup + self.cooldown < 1 or self.insertion == "never"
         yield "cooldown", leaves_time, f"below {1 - self.warmup:g}, so that some iterations insert"
 

@@ -1,11 +1,11 @@
-"""A condensation by shares of the classes, wherever an executor computes, and the one set that they make together.
+"""Condensation by shares of the classes, each computed by an executor, and the one set that they make together.
 
-    .SET.shards/run.json                          what is being made
+    .SET.shards/run.json                          identity of the run
     .SET.shards/00003.safetensors                 videos of the share from class 3 on, a set of its own
-    .SET.shards/00003.safetensors.telemetry.jsonl how they came to be
-    .SET.shards/.00003.safetensors.checkpoint     while they are being made
+    .SET.shards/00003.safetensors.telemetry.jsonl telemetry of the share
+    .SET.shards/.00003.safetensors.checkpoint     checkpoint of the share while it is condensed
 
-A share that a lost worker was condensing goes on from its checkpoint, on another one.
+Another worker resumes the share of a lost one from its checkpoint.
 """
 
 import shutil
@@ -34,7 +34,7 @@ from prism.machine.text_io import canonical_json, parse_json, read_text
 
 PAUSE_SECONDS = 0.5
 MOST_SHARES = 16
-"""Every share draws all networks of the run: shares of one class each would make many cards slower than one."""
+"""Every share draws all networks of the run: shares of one class each would make many GPUs slower than one."""
 
 
 def shares(num_classes: int) -> list[range]:
@@ -46,7 +46,7 @@ def shares(num_classes: int) -> list[range]:
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """The order to condense some classes of a set by `condense_classes`, as it travels to where that is done."""
+    """Order to condense shares of the classes by `condense_classes`, as it is sent to a worker."""
 
     condense: Callable[..., CondensedSet]
     store: ClipStore
@@ -59,7 +59,7 @@ class ClassOrder:
         return shards_path(self.output) / f"{classes.start:05}.safetensors"
 
     def __call__(self, classes: range) -> None:
-        """Condense a share, unless it is there; go on from its checkpoint, if it has one."""
+        """Condense a share, unless its file exists; go on from its checkpoint, if it has one."""
         path, setup = self.path(classes), Setup(self.store, self.config)
         run = Run(path, resume=True, device=self.device, progress=False)
         while not path.exists():
@@ -73,9 +73,9 @@ class ClassOrder:
 
 
 def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
-    """The set of all classes, each share of which an executor condenses by itself, as it was saved.
+    """The saved set of all classes, each share of which an executor condensed by itself.
 
-    Its machines see the folders of store and output as this one does. Finished shares stay.
+    Its machines must see the folders of store and output as this one does. Finished shares stay for a resumed run.
     """
     if not setup.independent_classes:
         said = "the method, the objective, the insertion rule or the placement condenses all classes together"
@@ -96,7 +96,7 @@ def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
                 advance(len(share))
         order.store.check_unchanged()
         condensed = scored(_joined_set(found, setup), setup.held_out(run))
-        # One share after the other, each from its own `start`.
+        # The records of one share after the other, each from its own `start`.
         parts = (telemetry_path(path).read_bytes() for path in found)
         write_atomically(telemetry_path(order.output), b"".join(parts))
         condensed.save(order.output)

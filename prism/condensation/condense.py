@@ -32,7 +32,7 @@ from prism.machine.provenance import check_same_run
 from prism.machine.run import Run, split_options
 
 LOW_ALIGNMENT, GOOD_ALIGNMENT, LARGE_ALIGNMENT = 0.3, 0.7, 2.0
-"""Of 1, where the videos differ between classes as far as the real clips, and the same way."""
+"""Bounds of the alignment, which is 1 if the videos differ between classes as the real clips do."""
 
 
 def condense(
@@ -47,10 +47,10 @@ def condense(
 
     Args:
         store: a clip store, or its folder.
-        config: the method.
+        config: the method and its options.
         run: the file to write and how: telemetry goes beside it, and a checkpoint while the run lasts. An executor
             condenses at most 16 shares of the classes side by side, to the same set within rounding. With `resume`
-            a set that is finished is given as it is.
+            a finished set is returned as it is.
         checkpoint_seconds: time between two checkpoints; a kill loses no more than that.
         options: fields of `config` and of `prism.machine.run.Run`, as in `condense(store, vpc=5, output="set")`.
 
@@ -102,7 +102,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
                 if held_out is not None:
                     condensed = scored(condensed, held_out)
             except BaseException as error:
-                # A storage may be a custom one: the iterations are not lost with what is wrong in it.
+                # A custom storage may fail, which must not cost the iterations.
                 if recorder is not None and not isinstance(error, DivergedError):
                     recorder.save_checkpoint()
                 raise
@@ -114,7 +114,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
 def iterate(
     setup: Setup, run: Condensation, held_out: HeldOutNetworks | None, recorder: RunRecorder | None, progress: bool
 ) -> None:
-    """The remaining iterations; without a recorder nothing is saved, so signals are left alone."""
+    """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone."""
     shown = dict[str, str]()
     bar = progress_bar("Condensing", run.num_iterations, "it", enabled=progress, done=run.iteration)
     with stop_signal() if recorder else nullcontext(Event()) as stopped, bar as advance:
@@ -133,7 +133,7 @@ def iterate(
 
 
 def check_finite(setup: Setup, run: Condensation, step: Step) -> None:
-    """Refusal of a loss that is no longer a number, by a DivergedError that names the class."""
+    """Raise a DivergedError that names the class if a loss is not finite."""
     if not math.isfinite(step.loss):
         name = setup.store.classes[run.networks.classes[int(step.losses.isfinite().int().argmin())]]
         advice = f"{suggest_lower_lr(run.videos.trainable)} The last checkpoint, if any, stays."
@@ -146,7 +146,7 @@ def finished_set(setup: Setup, run: Condensation, source: dict[str, Any]) -> Con
     """The videos of a run as a set, if their storage can hold them."""
     store = setup.store
     store.check_unchanged()
-    # Storing the videos takes memory, for which their last gradients make room, and all that the networks had.
+    # Storing the videos takes memory: their last gradients make room, and what the networks have freed.
     run.optimizer.zero_grad()
     give_back_freed_memory()
     encode = partial(setup.encode, trainable=run.videos.trainable)
@@ -174,19 +174,19 @@ def sentence_of(condensed: CondensedSet) -> str:
 
 
 def finished(setup: Setup, output: Path | None) -> CondensedSet | None:
-    """The set of a run that has ended; another one in its place is refused."""
+    """The set of a finished run, or None; an ArtifactError if its place holds the set of another run."""
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
     found = CondensedSet.load(output, [type(setup.example)])
     known = {key: found.source.get(key) for key in setup.source}
     check_same_run(f"set '{output}'", known, setup.source)
-    # A kill may have left some, after what they were made for had gone.
+    # A kill may have left shards after `run.json` was removed.
     shutil.rmtree(shards_path(output), ignore_errors=True)
     return found
 
 
 def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: None) -> CondenseConfig:
-    """The options with those that the method fixes in their places, and those without effect at their defaults.
+    """The options, with those that the method fixes at its values and those without effect at their defaults.
 
     `say` gets a sentence for each option that was chosen and so has no effect.
     """
@@ -205,7 +205,7 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
     unused |= {"placement"} if config.init == "noise" else set()
     if config.storage != "h264":
         unused.add("quality")
-    # A custom part may have them as its fields.
+    # Fields of a custom part are options that it uses.
     parts = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (STORAGES, "storage")]
     unused -= {name for kind, option in parts for name in kind.fields(getattr(config, option))}
     for option, value in given.items():

@@ -29,7 +29,7 @@ class Step:
         keyframes: per video, after the iteration.
         lr: learning rate of the first part that is trained.
         matched: further numbers of the objective.
-        conflict: what insertion scored; None where it is off.
+        conflict: the scores of insertion; None where it is off.
         inserted: (V, T) bool, the frames that became key-frames; None where insertion is off.
     """
 
@@ -43,7 +43,7 @@ class Step:
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
-        """The loss, summed over the classes, and the numbers of the objective, for which a GPU is waited once."""
+        """The loss, summed over the classes, and the numbers of the objective; a GPU is waited for once."""
         tensors = {name: value for name, value in self.matched.items() if isinstance(value, Tensor)}
         loss, *values = torch.stack([self.losses.sum(), *tensors.values()]).tolist()
         return {"between_class": None, **self.matched, **dict(zip(tensors, values, strict=True)), "loss": loss}
@@ -55,9 +55,9 @@ class Step:
 
 
 class Condensation:
-    """A condensation of some videos before its next `iteration`; `step` does it.
+    """State of a condensation before its next `iteration`, which `step` does.
 
-    Networks are those of the classes of the videos, and rates of each part that is trained, before they fall.
+    Its networks are those of the classes that are condensed, its rates those of each trained part before decay.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Condensation:
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
         conflict = Conflict.measure(gradients, mask)  # equations 4 and 5
-        # Behind the numbers of the classes before these, so that no class depends on which are condensed.
+        # Skip the numbers of the classes before these, so that no class depends on which are condensed.
         before = self.networks.classes.start * self.config.vpc * mask.shape[1]
         draw = generator(self.config.seed, "insertion", self.iteration)
         torch.rand(before, generator=draw)
@@ -126,12 +126,12 @@ class Condensation:
         return conflict, proposed
 
     def tensors(self) -> dict[str, Tensor]:
-        """Content of a checkpoint, beside the iteration: streams of randomness have no state."""
+        """Tensors for a checkpoint beside the iteration; streams of randomness have no state."""
         momentum = {f"momentum.{i}": self.optimizer.momentum_buffers.get(part) for i, part in self.trained()}
         return self.videos.state() | {name: buffer for name, buffer in momentum.items() if buffer is not None}
 
     def restore(self, iteration: int, tensors: dict[str, Tensor]) -> None:
-        """Continuation at an iteration with the tensors of a checkpoint."""
+        """Go on at an iteration with the tensors of a checkpoint."""
         self.iteration = iteration
         self.videos.restore(tensors)
         for i, part in self.trained():

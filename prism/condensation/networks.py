@@ -33,10 +33,10 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 it (TF32): among the rounded values of a pooling window another one may be the largest, which moves their gradient
 by 4 % in TF32 and by 16 % in bfloat16 (an H100)."""
 FEW, MOST_ON_CPU, MOST_ON_GPU = 8, 64, 256
-"""Clips that are tried together first. On a CPU few, whose values stay in its caches."""
+"""Clips that first go through a network together; on a CPU few, so that their values stay in its caches."""
 REAL_BYTES, COPIES, GPU_COPIES = 64 * 2**20, 32, 160
-"""Memory of real clips that a CPU embeds together, and what a clip takes in a network as its uint8 pixels taken so
-many times: on a GPU differentiated at the published width, within a factor of two."""
+"""Memory of real clips that a CPU embeds together; and memory of a clip in a network as a multiple of its uint8
+pixels, within a factor of two (on a GPU with its gradient, at the published width)."""
 
 
 def number_format(config: Settings, device: torch.device) -> str:
@@ -58,7 +58,7 @@ class Chunk:
 
     @classmethod
     def of(cls, store: ClipStore, device: torch.device, *, differentiated: bool = False) -> "Chunk":
-        """A first size for clips of a store: by the free memory of a GPU, for a CPU's caches by their own size."""
+        """The chunk for clips of a store: by the free memory of a GPU; on a CPU by their size, for its caches."""
         clip_bytes = store.clip_bytes * (GPU_COPIES if device.type == "cuda" else COPIES)
         if device.type == "cuda":
             return cls(max(1, min(MOST_ON_GPU, (free_bytes(device) or 0) // clip_bytes)), device, clip_bytes)
@@ -130,11 +130,11 @@ class DrawnAhead:
         self.next: tuple[int, Future[nn.Module]] | None = None
 
     def give(self, network: Network, number: int, following: int) -> None:
-        """The values of a number for a network on the GPU; those of the one that follows begin to be drawn."""
+        """Copy the values of a number into a network on the GPU, and begin to draw those of the following one."""
         if self.next is None or self.next[0] != number:
             self.next = number, self.pool.submit(self._drawn, number)
         copy_values(self.next[1].result(), network)
-        # The thread rests here, so the copy that was sent is still the last.
+        # No draw is running here, so the last copy is the one that was sent.
         self.copies[-1][1].record(cuda.current_stream(self.device))
         self.next = following, self.pool.submit(self._drawn, following)
 
@@ -246,12 +246,12 @@ class RandomNetworks:
         embeddings = torch.cat(self.chunk.map(len(labels), embed))
         counts = send(torch.bincount(labels, minlength=len(self.classes)), self.device)
         with deterministic(self.device):
-            # Clips are grouped by class. `unsafe` spares a look at the counts, for which a GPU would be waited.
+            # Clips are grouped by class. `unsafe` spares a look at the counts, which would wait for the GPU.
             return torch.segment_reduce(embeddings.double(), "mean", lengths=counts, unsafe=True).float()
 
     def draw_number(self, number: int, following: int) -> Network:
-        """The network of a number; a GPU has that of the following one drawn meanwhile."""
-        # Networks of another name may have had the same memory meanwhile.
+        """The network of a number; for a GPU that of the following one is drawn meanwhile."""
+        # Networks of another name may have been drawn into the same memory meanwhile.
         drawn = self.config.network_seed, self.name, number, self.precision
         if getattr(self.network, "drawn", None) != drawn:
             if self.device.type == "cpu":
@@ -260,7 +260,7 @@ class RandomNetworks:
                 self._ahead.give(self.network, number, following)
             if self.real_network is not self.network:
                 copy_values(self.network, self.real_network)
-                # Back again: both sides are embedded by the network with the rounded weights.
+                # And back, so that real and synthetic clips are embedded with the same rounded weights.
                 copy_values(self.real_network, self.network)
             self.network.drawn = drawn  # type: ignore[assignment]
         return self.network

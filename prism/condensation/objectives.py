@@ -1,6 +1,6 @@
 """Objectives: comparisons of real and synthetic clips (paper, section 3.4), their curvature, held-out networks.
 
-Videos have more pixels than the networks of a training have features, so they can satisfy these and no other.
+Videos have more pixels than their networks have features and may fit these alone, so held-out networks score them.
 """
 
 import math
@@ -19,7 +19,7 @@ from prism.machine.randomness import generator
 from prism.networks.network import Network
 
 SCORED_EVERY = 100
-"""Iterations between two scores: six networks that embed cost two iterations, so 2 % of the time."""
+"""Iterations between two scores: embedding with six networks costs two iterations, so 2 % of the time."""
 NUM_PROBES, POWER_STEPS = 3, 4
 """Networks under which a curvature is measured, each with its own steep directions, and steps of its iteration."""
 REACH = 0.01
@@ -49,7 +49,7 @@ class Objective:
 
     Attributes:
         independent_classes: whether the loss of a class needs its own clips alone, so that many machines can work.
-        reads_class_means: whether `real` reads those of every iteration, which are computed ahead then.
+        reads_class_means: whether `real` reads the class means of every iteration, which are then computed ahead.
         trained: number of networks that are trained on all training clips ahead, for `networks.trained(number)`.
         epochs: of their training.
     """
@@ -208,7 +208,7 @@ class MatchScore:
 
 
 class HeldOutNetworks:
-    """Networks, numbered from 0, that score the videos of a run and that it is never trained on."""
+    """Networks, numbered from 0, that score the videos of a run and never train them."""
 
     NUM: ClassVar[int] = 6
 
@@ -256,7 +256,7 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
             if (length := _norm(direction)) == 0:
                 break
             for tensor, old in zip(tensors, before, strict=True):
-                # Each is freed once it is used: of whole key-frames a direction is as large as the videos.
+                # A direction is as large as the videos, so each part of it is freed once it is used.
                 torch.add(old, direction.pop(0), alpha=reach / length, out=tensor)
             direction = [(b - a) / reach for a, b in zip(here, gradients(network), strict=True)]
         for tensor, old in zip(tensors, before, strict=True):
@@ -269,5 +269,5 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
 
 def _norm(tensors: list[Tensor]) -> float:
     with deterministic(tensors[0].device):
-        # In float64, without a copy that has it.
+        # Summed in float64 without a copy in float64.
         return math.hypot(*(float(torch.linalg.vector_norm(t.detach(), dtype=torch.float64)) for t in tensors))

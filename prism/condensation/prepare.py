@@ -39,13 +39,13 @@ from prism.networks.trained import trained_network
 from prism.parts import Parts
 
 VIDEO_COPIES = 5
-"""Of all synthetic clips as float32: they, what is trained, gradients and momentum, within a factor of two."""
+"""Memory in float32 copies of all synthetic clips: clips, parts, gradients, momentum; within a factor of two."""
 HELD_OUT_BATCH = 64
-"""Real clips of each class, at most, over which held-out networks take class means."""
+"""Largest number of real clips of each class over which held-out networks take class means."""
 STEP_NUMBERS = ("kind", "iteration", "loss", "keyframes", "lr", "seconds")
-"""What the telemetry calls the numbers that it has of every iteration itself."""
+"""Keys of the telemetry's own numbers of every iteration, which an objective must not use."""
 PROBED = 10
-"""Classes on which the curvature is measured, at most, where classes are independent."""
+"""Largest number of classes on which the curvature is measured, where classes are independent."""
 
 
 class Setup:
@@ -135,14 +135,14 @@ class Setup:
     def trained(self, device: torch.device, number: int, advance: Advance = no_progress) -> Network:
         """A network that was trained on all training clips; the store keeps its values."""
         if (device, number) not in self.all_trained:
-            # With the networks of other seeds, of sets that are compared, it has nothing in common.
+            # Sets that are compared have other network seeds, and so share no trained network.
             seed = self.config.network_seed * self.objective.trained + number
             how = {"width": self.config.width, "epochs": self.objective.epochs, "seed": seed, "advance": advance}
             self.all_trained[device, number] = trained_network(self.store, self.config.model, device, **how)
         return self.all_trained[device, number]
 
     def held_out(self, run: Run) -> HeldOutNetworks:
-        """Networks outside those of any training, with their class means."""
+        """Networks with which no run trains, with their class means."""
         config = replace(self.config, batch_real=HELD_OUT_BATCH, network_seed=0)
         networks = self.named_networks(pick_device(run.device), config=config, name="unseen", block=1)
         blocks = {(number, False) for number in range(HeldOutNetworks.NUM)}
@@ -150,7 +150,7 @@ class Setup:
         return HeldOutNetworks(networks)
 
     def precompute(self, run: Run) -> None:
-        """Computation of the trained networks and class means that the objective reads; later runs share them."""
+        """Compute the trained networks and class means that the objective reads; later runs share them."""
         if self.config.iterations:
             self.train(run)
         if self.objective.reads_class_means:
@@ -160,7 +160,7 @@ class Setup:
             precompute_class_means(networks, blocks, run)
 
     def train(self, run: Run) -> None:
-        """Training of the networks of the objective, side by side; later runs share them."""
+        """Train the networks of the objective, side by side; later runs share them."""
         num, device = self.objective.trained, pick_device(run.device)
         if not num:
             return
@@ -199,7 +199,7 @@ class Setup:
         return videos
 
     def measure_rates(self, run: Condensation) -> None:
-        """The learning rates of a condensation, set if its custom parts keep their promises."""
+        """Set the learning rates of a condensation, after a check of its custom parts."""
         given = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (NETWORKS, "model")]
         if not all(kind.is_builtin(getattr(self.config, option)) for kind, option in given):
             check_first_use(self, run)
@@ -223,7 +223,7 @@ class Setup:
         chunk = Chunk.of(self.store, networks.device, differentiated=True)
 
         def gradients(step: int) -> list[Tensor]:
-            # What the last probe left lies between what it freed, and no large piece of that can be used again.
+            # The last probe left its freed memory in pieces, too small to be used again.
             give_back_freed_memory()
             with torch.enable_grad(), deterministic(networks.device):
                 clips, network = videos.render(first), probed.draw(first + step)
@@ -241,7 +241,7 @@ class Setup:
 
 
 def _of_worker(store: ClipStore, config: Any) -> Setup:
-    """The parts of a run whose networks do not depend on the start, so that no worker reads its set."""
+    """The parts of a run with the default start: no network depends on it, so no worker need read a set."""
     return Setup(store, replace(config, init=CondenseConfig.init))
 
 
@@ -250,7 +250,7 @@ def _train(store: ClipStore, config: CondenseConfig, device: str, number: int) -
 
 
 def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
-    """A finished set with the score of its clips, as they are stored, in its record."""
+    """A finished set with the held-out score of its stored clips in its record."""
     clips = condensed.normalisation.apply(condensed.render()).to(held_out.networks.device)
     return replace(condensed, source=condensed.source | {"unseen": asdict(held_out.score(clips))})
 
@@ -295,9 +295,9 @@ def _is_like(value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = Non
 
 
 def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[int, bool]], run: Run) -> None:
-    """Computation of the missing class means of blocks of networks, here or by an executor; finished ones stay.
+    """Compute the missing class means of blocks of networks, here or by an executor; finished ones stay.
 
-    Where they cannot be kept, the run computes those of each network when it comes to it.
+    Where they cannot be kept, the run computes those of each network when it needs them.
     """
     files = {need: networks.kept(*need) for need in sorted(blocks)}
     if None in files.values() or not os.access(networks.store.path, os.W_OK):
@@ -335,7 +335,7 @@ def _keep_elsewhere(
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
-    """Refusal, before anything long, of videos that would take more than twice the memory that is free."""
+    """Refuse, before anything long, videos that would take more than twice the memory that is free."""
     give_back_freed_memory()
     needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
     if free is not None and needs > 2 * free:

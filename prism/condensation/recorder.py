@@ -38,12 +38,12 @@ def shards_path(output: Path) -> Path:
 
 
 def run_path(output: Path) -> Path:
-    """The identity of the run of the shards: their first file, and the first to go when all is done."""
+    """The identity of the run of the shards: their first file, and the first to be removed when all is done."""
     return shards_path(output) / "run.json"
 
 
 def check_free(output: Path, reads: list[Path], run: Run, *, by_class: bool) -> None:
-    """Refusal of an output that is there, is read, or was begun by an unfinished run, whole or class by class."""
+    """Refuse an output that exists, is read, or was begun by an unfinished run, whole or class by class."""
     other, own = [checkpoint_path(output), shards_path(output)][:: 1 if by_class else -1]
     is_begun = other.exists() or (own.exists() and not run.resume)
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
@@ -87,7 +87,7 @@ class RunRecorder:
         self._started = self._saved - self.seconds
 
     def _continue(self) -> int:
-        """Take up the checkpoint; return how much of the telemetry belongs to it, in bytes."""
+        """Restore the checkpoint; return how many bytes of the telemetry belong to it."""
         try:
             with safetensors.safe_open(self.checkpoint, framework="pt") as file:
                 content = parse_json((file.metadata() or {})["prism"])
@@ -102,7 +102,7 @@ class RunRecorder:
             raise damaged(self.checkpoint, error) from None
 
     def record(self, step: Step) -> None:
-        """The record of an iteration, and of the time."""
+        """Write the records of an iteration, with the time."""
         self.seconds = time.monotonic() - self._started
         numbers = {"keyframes": step.keyframes, "lr": step.lr, "seconds": round(self.seconds, 3)}
         self.telemetry.write("step", iteration=step.iteration, **(step.numbers | numbers))
@@ -114,7 +114,7 @@ class RunRecorder:
             self.telemetry.write("insertion", iteration=step.iteration, video=video, frame=frame, cosines=cosines)
 
     def checkpoint_if_due(self, stop: bool) -> None:
-        """A checkpoint if it is time for one, or if the run is to stop, which raises Interrupted."""
+        """Save a checkpoint if it is time for one, or if the run is to stop, and then raise Interrupted."""
         if stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
             self.save_checkpoint()
             self._saved = time.monotonic()
@@ -123,7 +123,7 @@ class RunRecorder:
             raise Interrupted(f"{said}. Run the same command with --resume to continue.")
 
     def save_checkpoint(self) -> None:
-        """A checkpoint on disk; a DivergedError where the next iteration could not go on from there."""
+        """Save a checkpoint; a DivergedError where the next iteration could not go on from it."""
         self.store.check_unchanged()
         tensors = self.run.tensors()
         if spoiled := [name for name, values in tensors.items() if not values.isfinite().all()]:
@@ -136,7 +136,7 @@ class RunRecorder:
         write_atomically(self.checkpoint, safetensors.torch.save(tensors, {"prism": canonical_json(content)}))
 
     def finish(self, condensed: CondensedSet) -> None:
-        """The set under its final name; the checkpoint goes."""
+        """Save the set under its final name and remove the checkpoint."""
         if score := condensed.source.get("unseen"):
             self.telemetry.write("unseen", iteration=self.run.iteration, **score)
         ends = {"seconds": round(self.seconds, 3), "peak_memory_bytes": peak_memory_bytes()}

@@ -83,7 +83,7 @@ class StaticDynamic(Method):
     other_rates: ClassVar[str] = "a --static-lr and --dynamic-lr ten times as large or small"
 
     def check(self, store: ClipStore, config: Settings) -> None:
-        """Refusal of a storage for pictures, which memories are not."""
+        """Refuse a storage for pictures, which memories are not."""
         if STORAGES.make(config.storage, config).number_format is None:
             promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
             raise config.refusal("storage", promise)
@@ -108,7 +108,7 @@ class StaticDynamic(Method):
 
 
 def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:
-    """`num` training frames (C·num, 3, H, W) of each class, of other clips, or far apart in a class of few."""
+    """`num` training frames (C·num, 3, H, W) of each class, from different clips, or else far apart in a clip."""
     chosen, counts = store.sample(num, generator(seed, "videos")), store.counts("train").clamp(max=num)[:, None]
     turn, within = torch.arange(num) // counts, torch.arange(num) % counts
     turns = (num + counts - 1) // counts

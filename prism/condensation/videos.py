@@ -16,10 +16,10 @@ from prism.errors import ConfigError, DivergedError
 from prism.machine.randomness import generator
 
 MEAN_OF = 64
-"""Real clips whose mean a video starts as, at most."""
+"""Largest number of real clips whose mean a video starts as."""
 
 Encode = Callable[[Tensor, Tensor, int], Any]
-"""Keeps normalised frames (V, T, C, h, w) at a mask (V, T), for clips so many times as high and wide, in a set."""
+"""Function from normalised frames (V, T, C, h, w), a mask (V, T) and the clips' scale to the encoding of a set."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Trainable:
 class Videos(ABC):
     """The synthetic videos of a run; the base of those of a custom method.
 
-    What is trained has the learning rate of the key-frames: `lr`, or what `relative_lr` comes to.
+    By default all parts have the learning rate of the key-frames: `lr`, or what `relative_lr` comes to.
 
     Attributes:
         parts: the tensors that are trained, by name; a checkpoint holds them.
@@ -64,14 +64,14 @@ class Videos(ABC):
         """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
 
     def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
-        """Promotion of the proposed frames (V, T) bool; by default there are none, as every frame is a key-frame.
+        """Promote the proposed frames (V, T) bool; by default there are none, as every frame is a key-frame.
 
         `momentum` is that of the first tensor that is trained, None before its first step.
         """
         assert not proposed.any()
 
     def start_as(self, clips: Tensor) -> None:
-        """Another start, from normalised clips (V, T, C, H, W), one for each video; by default there is none."""
+        """Start from normalised clips (V, T, C, H, W), one for each video; by default a ConfigError."""
         raise ConfigError("the videos of this method start from no set. Leave out --init.")
 
     def state(self) -> dict[str, Tensor]:
@@ -80,12 +80,12 @@ class Videos(ABC):
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """The way back to the state of a checkpoint; by default the parts."""
+        """Restore the state of a checkpoint; by default the parts."""
         for name, part in self.parts.items():
             part.copy_(state[name])
 
     def stored(self, encode: Encode, iteration: int) -> Any:
-        """Content of a set of the finished videos; by default every frame as it is rendered then, encoded."""
+        """The finished videos as a set stores them; by default every frame, as it is rendered, encoded."""
         return encode(self.render(iteration), torch.ones_like(self.mask), 1)
 
 
@@ -107,7 +107,7 @@ class Method(ABC):
         """The videos of these classes (labels) before the first iteration, `config.vpc` for each."""
 
     def check(self, store: ClipStore, config: Settings) -> None:  # noqa: B027
-        """Refusal, by a ConfigError, of options that do not fit the store; by default none."""
+        """Raise a ConfigError for options that do not fit the store; by default for none."""
 
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
         """One video as a set holds it, to refuse a storage before the first iteration; by default a grey one."""
@@ -152,7 +152,7 @@ class KeyFrameVideos(Videos):
 
     @torch.no_grad()
     def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
-        """Promotion of the proposed frames (V, T) to key-frames, at their interpolated value (equation 7).
+        """Promote the proposed frames (V, T) to key-frames, at their interpolated value (equation 7).
 
         In the metric of the clip they take the momentum interpolated there, which leaves that of the clip as it
         was; else they start with none.
@@ -163,9 +163,9 @@ class KeyFrameVideos(Videos):
 
     @torch.no_grad()
     def start_as(self, clips: Tensor) -> None:
-        """The key-frames of these clips; of those that are all learnable, the clips that the first ones make.
+        """Start with the key-frames of these clips; if all frames are learnable, with the clips that these render.
 
-        Clips may be as small as the key-frames, which those of a set that was enlarged are not again when reduced.
+        Clips may be as small as the key-frames: enlarged clips of a set, when reduced, are not its key-frames.
         """
         small = keyframes.reduce(clips, clips.shape[4] // self.frames.shape[4])
         first = initial_mask(small, self.labels, *self.initial).to(small.device)
@@ -173,7 +173,7 @@ class KeyFrameVideos(Videos):
         self._mark(keyframes.insert(self.frames, first, self.mask if bool(self.mask.all()) else first))
 
     def _mark(self, mask: Tensor) -> None:
-        # Counted when it changes: a GPU would be waited for in every iteration.
+        # Counted when the mask changes, since a count in every iteration would wait for the GPU.
         self.mask, self.mean_keyframes = mask, int(mask.sum()) / len(mask)
         is_free = self.metric == "parameter" or bool(mask.all())
         self.inverse_gram = None if is_free else keyframes.inverse_gram(mask)
@@ -209,7 +209,7 @@ class KeyFrames(Method):
     """Videos of interpolated key-frames, the paper's representation (section 3.1)."""
 
     def check(self, store: ClipStore, config: Settings) -> None:
-        """Refusal of too many key-frames for a clip, of none left to insert, of sizes that do not divide."""
+        """Refuse too many key-frames for a clip, insertion with none left, and sizes that do not divide."""
         num, scale, (height, width) = config.initial_keyframes, config.keyframe_scale, store.size
         if not num and config.insertion != "never":
             said = f"condense.initial_keyframes = 0, but insertion rule {config.insertion!r} has none to insert"
@@ -226,7 +226,7 @@ class KeyFrames(Method):
         return encode(frames, keyframes.evenly_spread(1, store.num_frames, num_keyframes), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
-        """Mean clips, noise or real clips at their first key-frames, drawn for all classes; else empty ones."""
+        """Mean clips, noise or real clips at their first key-frames, drawn for all classes; empty for a set."""
         scale, shape = config.keyframe_scale, (3, *(side // config.keyframe_scale for side in store.size))
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
@@ -268,7 +268,7 @@ def mean_clips(store: ClipStore, config: Settings, classes: range) -> Tensor:
         of_class = (clips.labels == label).nonzero().flatten()
         order = torch.randperm(len(of_class), generator=generator(config.seed, "videos", label))
         for share in of_class[order].tensor_split(config.vpc):
-            # One by one: as numbers of four bytes all of them would take more than everything else.
+            # One by one: all of them as int32 would take more memory than everything else.
             total = torch.zeros(clips.frames.shape[1:], dtype=torch.int32)
             chosen = share[:MEAN_OF].tolist()
             for position in chosen:
@@ -285,7 +285,7 @@ def suggest_lower_lr(trainable: list[Trainable]) -> str:
 
 
 def check_storable(what: str, values: Tensor, largest: float, storage: str, trainable: list[Trainable]) -> None:
-    """Refusal, by a DivergedError, of values that a storage cannot hold."""
+    """Raise a DivergedError for values that a storage cannot hold."""
     found = float(values.abs().max())
     if not found <= largest:
         said = f"{what} has reached {found:.3g}, which {storage} cannot hold"

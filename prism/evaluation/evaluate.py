@@ -98,7 +98,7 @@ def evaluate(
             result = replace(result, runs=found.runs)
             if not task.missing(result):
                 return found
-        # What does not fit is refused here, and not by every worker.
+        # Clips or a network that do not fit are refused once here, and not by every worker.
         passes(store, config)
         task.network()
         return task.complete(result, run, workers)
@@ -251,7 +251,7 @@ class Evaluation:
         return clips.subset(source.sample(vpc, generator(seed, "subset"))) if vpc else clips
 
     def training_flip(self, seed: int) -> bool | Tensor:
-        """Training clips that are mirrored, as `prism.networks.training.train` takes it."""
+        """The training clips to mirror: `flip` of `prism.networks.training.train`."""
         when, subject = self.config.flip, self.subject
         if when == "protocol":
             of_earlier_work = "never" if subject.kind == "condensed" else "once"
@@ -291,7 +291,7 @@ class Evaluation:
         return result
 
     def result(self, label: str | None, output: Path | None) -> Result:
-        """The result before the first network."""
+        """The result without networks."""
         store, subject, recordings = self.store, self.subject, self.recordings
         split = "test-random" if self.is_wang2024 else self.config.split
         data = Data(

@@ -57,7 +57,7 @@ protocol does: clean always; wang2024 never for a set, once for the clips of --t
 with all its quirks, for numbers beside theirs. Both score a network after its last epoch."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """Earlier work scores on test clips only, and says when clips are mirrored."""
+        """Protocol wang2024 scores on test clips only, and fixes when clips are mirrored."""
         is_ours = self.protocol == "clean"
         yield "split", self.split == "test" or is_ours, f"test with protocol {self.protocol}"
         yield "flip", self.flip == "protocol" or is_ours, f"protocol with protocol {self.protocol}"

@@ -118,7 +118,6 @@ def export(
 
 
 def _set_of(source: CondensedSet | ClipStore | str | Path, config: ExportConfig) -> CondensedSet:
-    """The set of a file, or the sheet of a store."""
     if not isinstance(source, CondensedSet | ClipStore):
         path = as_path(source, "a condensed set, or its file,")
         source = ClipStore.open(path) if kind_of(path) == STORE else CondensedSet.load(path)
@@ -164,7 +163,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _entries(output: Path) -> list[str]:
-    """The files of an earlier export; only its mark where that does not say."""
+    """The files of an earlier export, as its mark lists them; else the mark alone."""
     try:
         return list(map(str, parse_json(read_text(output / MARK))["entries"]))
     except (OSError, ValueError, LookupError, TypeError):

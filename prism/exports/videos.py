@@ -198,8 +198,8 @@ class Gif(Format):
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         frames, data = _sheet(condensed), io.BytesIO()
-        # One palette for all frames, so that nothing flickers that stands still. Median cut, Pillow's own choice,
-        # leaves single pixels of a noisy set 100 levels off; this one 27 at most.
+        # One palette for all frames, so that still parts do not flicker. Median cut, Pillow's default, leaves
+        # single pixels of a noisy set 100 levels off; this method 27 at most.
         whole = Image.fromarray(frames.reshape(-1, *frames.shape[2:]))
         how = {"palette": whole.quantize(256, method=Image.Quantize.MAXCOVERAGE), "dither": Image.Dither.NONE}
         first, *others = (Image.fromarray(frame).quantize(**how) for frame in frames)

@@ -180,7 +180,7 @@ class WorkingFolder:
             raise OutputError(f"'{self.path}' is in the way, and no unfinished store. Move it away.")
         try:
             with writing(self.path, self.offsets[-1]):
-                # The plan goes first, and comes last: it promises the other files.
+                # The plan is removed first and written last: it promises the other files.
                 self.plan.unlink(missing_ok=True)
                 for entry in self.path.iterdir():
                     entry.unlink()
@@ -315,7 +315,6 @@ def _check_classes(done: Done, folder: WorkingFolder) -> None:
 
 
 def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
-    """Sentences on the videos that are short, skipped or damaged."""
     used = {video.relative: outcome for video, outcome in done if outcome.windows}
     num_frames = plan.config.num_frames
     if short := [name for name, outcome in used.items() if outcome.video_frames < num_frames]:
@@ -361,7 +360,7 @@ def _clips_in_order(plan: Plan, done: Done) -> list[tuple[int, ClipSource]]:
 def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, str]) -> None:
     """Make the folder a store; its frames get their name last.
 
-    They are the file of slots itself where all are clips, else the clips without the holes between them.
+    They are the file of slots itself if that has all clips in order without holes, else a copy.
     """
     config, shape = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size)
     clips, clip_bytes, frames_path = _clips_in_order(plan, done), math.prod(shape), folder.path / "frames.u8"
@@ -386,7 +385,7 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
         num_frames=config.num_frames,
         size=(config.size, config.size),
         classes=tuple(ordered_classes(source.label for source in sources)),
-        # Only a store that has random windows of test videos speaks of them.
+        # Stores without random windows of test videos have no entry for them.
         splits={split: splits[split] for split in SPLITS if splits[split] or split != "test-random"},
         num_skipped=len(skipped),
         flip=plan.flip,

@@ -46,18 +46,18 @@ Array = np.ndarray
 Frames = dict[int, Array]
 Stamps = list[tuple[int | None, int | None]]
 Packets = Iterable[av.Packet | None]
-"""None stands where some are lost."""
+"""Packets of a video; None stands where some are lost."""
 Choose = Callable[[int, Sequence[range], Fraction | None], list[Window]]
 
 STAMPED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
 """Containers, as FFmpeg names them, that store a time stamp for every packet."""
 CHECKING = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
-"""Decoders that refuse what is damaged; FFmpeg's own of these codecs show it."""
+"""Decoders that refuse damaged frames, which FFmpeg's own decoders of these codecs show."""
 EXPLODING = {"hevc", "mjpeg"}
 """Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
 LONG_VIDEO = 250
-"""Frames from which on no more of a video is decoded than its windows need, where it can be sought. In a shorter
-one they need most of it: encoders write a key frame every 250 frames."""
+"""Frames from which on only what its windows need is decoded of a video that can be sought. In a shorter one they
+need most of it: encoders write a key frame every 250 frames."""
 MOST_KEPT = 2**26
 """Bytes up to which a file is read once: its packets are counted, then decoded."""
 
@@ -160,7 +160,7 @@ class _Video:
     def _survey(self, container: InputContainer) -> tuple[Stamps, float, bool]:
         """Stamps (pts, dts) of packets that show a frame, the end in seconds, and whether no packet is lost."""
         stamps, ends, is_whole, has_begun, ours = [], dict[int, int](), True, False, self.stream.index
-        # Only a length of the whole file is that of its longest stream.
+        # A stream without a length of its own is compared with the file's, which is that of the longest stream.
         for packet in _packets(container, self.stream if self.stream.duration else None):
             is_ours = packet is None or packet.stream_index == ours
             if is_ours and self.kept is not None:
@@ -199,7 +199,7 @@ class _Video:
         return self._read_in_order(wanted)
 
     def _read_by_time(self, wanted: Collection[int]) -> Frames | None:
-        """Frames from the key frame before them on; None where one is not whole, or not in the order of stamps."""
+        """Wanted frames, decoded from a key frame before them; None where one is damaged or out of stamp order."""
         first, last, found = self.times[min(wanted)], max(wanted), {}
         with _opened(self.path) as (container, stream):
             try:
@@ -234,7 +234,7 @@ class _Video:
             packets = _packets(container, stream)
         scan, start, num_lost, num_damaged, has_begun = _Scan(0, []), 0, 0, 0, False
         for frame, is_whole in _decoded(_decoder(stream), self._numbered(packets)):
-            # What leads the first key frame of a recording that was cut there has no reference: no damage.
+            # Frames that lead the first key frame of a cut recording have no reference: this is no damage.
             has_begun |= frame is None or is_whole or frame.key_frame
             if not has_begun:
                 continue
@@ -264,7 +264,7 @@ class _Video:
 
     def _numbered(self, packets: Packets) -> Iterator[av.Packet | None]:
         """The packets from the first key frame on with their number as stamp, which frames inherit."""
-        # Those before, as in a video that was cut without encoding it anew, give no frame.
+        # Those before it, as in a video that was cut without encoding it anew, give no frame.
         if self.num_frames:
             packets = dropwhile(lambda packet: packet is not None and not packet.is_keyframe, packets)
         for number, packet in enumerate(packets):
@@ -275,7 +275,7 @@ class _Video:
             yield None
 
     def _fit(self, frame: av.VideoFrame) -> Array:
-        """(3, size, size), as it is stored."""
+        """A frame as (3, size, size), not yet turned by the display matrix."""
         try:
             # Threads of its own, one for each processor, would cost more than the work.
             pixels = self.converter.reformat(frame, format="rgb24", threads=1).to_ndarray()
@@ -309,7 +309,7 @@ class _Images:
 
 
 def _are_trusted(stamps: Stamps, times: list[int], codec: str, reorders: bool) -> bool:
-    """Whether every frame has a stamp of its own that nobody invented, and no packet may hold a field."""
+    """Whether every frame has a stamp of its own that is not invented, and no packet may hold a field."""
     # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
     steps = [later - earlier for earlier, later in pairwise(times)]
     may_mix = codec == "h264" and 2 * max(steps) > 3 * min(steps)

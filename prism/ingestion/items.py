@@ -23,12 +23,12 @@ VIDEO_KEYS, LABEL_KEYS = ("video", "frames"), ("label", "labels")
 
 
 def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
-    """List of the videos of a data set object, whose items are written to a folder."""
+    """Write the items of a data set object to a folder; return the list of its videos."""
     rows, allowed = [], ", ".join(SPLIT_NAMES)
     for split, items in source.items() if isinstance(source, Mapping) else [("", source)]:
         if split and split not in SPLIT_NAMES:
             raise SourceError(f"the data set has the split {split!r}, but it must be one of {allowed}.")
-        # The names that a data set has for its numbers.
+        # Names of numbers as labels: Hugging Face has them in `features`, torchvision in `classes`.
         features = getattr(items, "features", None) or {}
         named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
         names = next(filter(None, named), getattr(items, "classes", None))
@@ -50,7 +50,7 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
 
 
 def _each(items: Any) -> Iterator[Any]:
-    # Many data sets have no end but their length: to ask beyond it may give anything.
+    # Many data sets end by their length alone: an index beyond it may give anything.
     if hasattr(items, "__getitem__") and hasattr(items, "__len__"):
         return map(items.__getitem__, range(len(items)))
     if not isinstance(items, Iterable):
@@ -60,7 +60,7 @@ def _each(items: Any) -> Iterator[Any]:
 
 
 def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str, str]:
-    """The frames, class and recording of an item; what is between frames and label is passed over."""
+    """The frames, class and recording of an item; values between frames and label, as audio, are passed over."""
     frames, label, group = None, None, ""
     if isinstance(item, Mapping):
         frames, label = (next((item[k] for k in keys if k in item), None) for keys in (VIDEO_KEYS, LABEL_KEYS))

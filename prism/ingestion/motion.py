@@ -43,7 +43,6 @@ PERIODS, PLACES, SPREADS, RADII = (20.0, 28.0), (0.375, 0.625), (0.13, 0.3), (0.
 SHAPES = (4, 6, 64)
 """Corners of an object; one with 64 is a disc."""
 COORDINATES = ("x", "y", "turn", "spread", "growth")
-# A saw that rises, one that falls, and a swing.
 WAVES: dict[str, Callable[[Array], Array]] = {
     "rising": lambda cycles: cycles % 1,
     "falling": lambda cycles: -cycles % 1,
@@ -80,7 +79,7 @@ WIDTHS, SHADES, LIGHTS = (0.06, 0.1), (0.0, 0.6), (0.7, 1.0)
 TEXTURE = 0.14
 """Largest amplitude of a wave of the texture."""
 STRAYS, STRAY_LENGTH, STRAY_WIDTHS, STRAY_SPEED = 2, 0.24, (0.02, 0.06), 0.02
-"""Stray strokes, whose speed is the fastest in each direction, per video frame."""
+"""Stray strokes: number, length, widths, and largest speed in each direction, per video frame."""
 
 
 def pairs_course(label: str, num_frames: int, random: Random) -> dict[str, Array]:
@@ -141,7 +140,6 @@ def draw_glyphs(label: str, num_frames: int, size: int, random: Random) -> Array
     background = random.uniform(*SHADES, 3) + _texture(size, random, cycles=2, strength=TEXTURE)
     picture = np.broadcast_to(background.astype(np.float32), (num_frames, size, size, 3)).copy()
     for _ in range(STRAYS):
-        # A short stroke that drifts.
         middle, speed = random.random((2, 1)), random.uniform(-STRAY_SPEED, STRAY_SPEED, (2, 1))
         x, y = size * (middle + speed * (np.arange(num_frames) - (num_frames - 1) / 2))
         angle, width = random.uniform(0, np.pi), size * random.uniform(*STRAY_WIDTHS)
@@ -207,7 +205,7 @@ KINDS: dict[str, tuple[Collection[str], Callable[[str, int, int, Random], Array]
     "pairs": (MOTIONS, draw_pairs),
     "glyphs": (GLYPH_CLASSES, draw_glyphs),
 }
-"""For each kind its classes, and what draws a video of a class."""
+"""For each kind its classes, and the function that draws a video of a class."""
 
 
 def write_video(path: Path, frames: Array) -> None:

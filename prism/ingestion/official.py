@@ -57,7 +57,7 @@ class OfficialLists(Layout):
     annotations: str = ""
     follow_links: bool = False
     ignores_case: ClassVar[bool] = False
-    """The lists and the folders of some copies differ in case."""
+    """Whether names are compared without case, in which lists and folders of some copies differ."""
     notes: ClassVar[Sequence[str]] = ()
 
     def videos_of(self, source: Path) -> Listing:
@@ -137,11 +137,11 @@ class Ucf101(OfficialLists):
     """UCF101: `<class>/v_<class>_g01_c01.avi`, or flat, with trainlist0N.txt and testlist0N.txt."""
 
     official_split: int = 1
-    # HandstandPushups, HandStandPushups.
+    # Its names have HandstandPushups as well as HandStandPushups.
     ignores_case = True
 
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """A path in each line, and the number of its class, which says no more."""
+        """Lines of a path, whose folder is the class, and the number of the class, which is ignored."""
         names = [(f"{name}0{self.official_split}.txt",) for name in ("trainlist", "testlist")]
         listed, labels = list[Listed](), dict[str, str]()
         for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
@@ -174,7 +174,7 @@ class Hmdb51(OfficialLists):
     train_list: str = "official"
 
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """One file for each class that any of the three splits names, from the first folder that has some."""
+        """Lines of one file for each class that any split names, from the first folder that has such files."""
         ending = f"_test_split{self.official_split}.txt"
         # Copies made on a Mac have hidden files of the same names beside them.
         inside = (list(folder.glob("[!.]*_test_split[123].txt")) for folder in folders)
@@ -222,7 +222,7 @@ class SomethingSomething(OfficialLists):
     notes = (VALIDATION_IS_TEST,)
 
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """The class of a video is its template without brackets."""
+        """Entries of id and template, which without its brackets is the class."""
         names = [f"{name}.json" for name in ("labels", "train", "validation")]
         labels, *lists = _files(folders, *((f"something-something-v2-{name}", name) for name in names))
         classes, listed = _json(labels, dict), list[Listed]()

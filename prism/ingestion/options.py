@@ -106,7 +106,7 @@ damaged.csv, or `skip` it, for which long videos are decoded whole too."""
     """A video whose decoding takes more bytes of memory is skipped."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """A distance of frames belongs to one way of sampling; a centre or an even spread has one window."""
+        """Each distance of frames belongs to one way of sampling; a centre or an even spread has one window."""
         defaults = IngestConfig.__dataclass_fields__
         for name in ("stride", "fps"):
             fits = self.sampling == name or getattr(self, name) == defaults[name].default

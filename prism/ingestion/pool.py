@@ -2,8 +2,8 @@
 
 No library's pool does it: those of `multiprocessing`, `concurrent.futures` and `pebble` import the main module in
 every process, so that a script without a main guard runs twice, or fork one that has threads and a GPU. Here
-`python -m prism.ingestion.pool` reads tasks, writes outcomes as lines of JSON, and inherits nothing. The video
-that ended it is known, and tried once more in a new one: another video may have taken all the memory.
+`python -m prism.ingestion.pool` reads tasks, writes outcomes as lines of JSON, and inherits nothing. A video that
+ended its process is known, and tried once more in a new one: another video may have taken all the memory.
 """
 
 import contextlib
@@ -151,7 +151,7 @@ class Worker:
 def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tuple[int, Outcome]]:
     """Numbers and outcomes of videos, as they are decoded by several processes or an executor."""
     if not isinstance(workers, int):
-        # A worker that was given up writes what the next one does, into the same slots.
+        # A worker that was given up may go on: it writes the same bytes to the same slots as the next one.
         shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]
         for _, outcomes in completed(workers, _decode_shard, shards):
             yield from outcomes
@@ -198,6 +198,6 @@ def _decode_shard(shard: Sequence[Task]) -> list[tuple[int, Outcome]]:
 
 
 if __name__ == "__main__":
-    # The parent may be killed at any time; then nobody is left to answer.
+    # The parent may be killed at any time; then no process reads the answer.
     with contextlib.suppress(BrokenPipeError):
         main()

@@ -29,7 +29,7 @@ class Window:
 def choose_windows(
     config: IngestConfig, video_frames: int, path: str, split: str, rate: Fraction | None, runs: Sequence[range]
 ) -> list[Window]:
-    """Random windows, or the one in the centre and for a test video random ones after it; none without damage.
+    """Windows without damage: random ones, or the centre one and, for a test video, random ones after it; or none.
 
     A draw depends on the seed and the video's path, and the first windows stay the same when more are drawn. In
     place of a window that holds damage, or was drawn before, the next one is taken. A short test video gives some

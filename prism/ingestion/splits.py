@@ -63,7 +63,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
 def _keep_files(listing: Listing, follow_links: bool) -> None:
     """Skip videos that are missing, leave the source by a link, or are a file that has another name as well."""
     root, first = os.path.join(os.path.realpath(listing.root), ""), dict[str, VideoSource]()
-    of_folder = cache(os.path.realpath)  # One look for all its videos: a listing takes half of the time.
+    of_folder = cache(os.path.realpath)  # Once for all its videos: a listing takes half of the time.
     # Files come before links, so that of two names the link is skipped.
     for video in sorted(listing.videos, key=lambda video: video.path.is_symlink()):
         real, problem = os.path.join(of_folder(video.path.parent), video.path.name), ""
@@ -169,7 +169,7 @@ def recording(video: VideoSource, pattern: str) -> str:
 
 
 def recording_that_counts(video: VideoSource, pattern: str) -> str:
-    """The same, but where neither names it, by a name as UCF101 has them: the clips of one look alike."""
+    """The recording; where pattern and source name none, by names like UCF101's: clips of one look alike."""
     return recording(video, pattern or ("" if video.recording else NAMED))
 
 
@@ -183,7 +183,6 @@ def recordings_beside_paths(videos: Sequence[VideoSource], pattern: str) -> list
 
 
 def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> Iterator[str]:
-    """Sentences on test videos that were set apart, and on recordings and files that are in several splits."""
     if config.test_fraction and not any(video.split == "test" for video in listed):
         num_test = sum(video.split == "test" for video in videos)
         none = "none can be set apart, so nothing can be scored. Every class has a single video or recording"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def pick_device(name: "str | torch.device") -> "torch.device":
     """The torch device for `auto`, `cpu`, `cuda` or `cuda:1`; a ConfigError for others, or without such a GPU.
 
-    `cuda` is the current one, by its number: a stream or a tensor of another would wait for nothing here.
+    `cuda` becomes the number of the current GPU: work on another one would not be waited for.
     """
     import torch
 
@@ -69,7 +69,7 @@ def explained(smaller: str, again: str) -> Iterator[None]:
 
     Args:
         smaller: the options that save memory.
-        again: what goes on from where the GPU was lost.
+        again: advice how to go on after a lost GPU.
     """
     try:
         yield
@@ -142,7 +142,7 @@ LARGEST = 2**31 - 1
 
 
 def keep_freed_memory(*, in_one_pool: bool = False) -> None:
-    """Let the process keep what it frees, until it ends. For programs.
+    """Let the process keep what it frees, until it ends. For programs: a library must not decide it.
 
     glibc gives freed tensors back to Linux, which clears and maps every page anew: a training step takes 0.85 of
     the time without, the class means of a network 0.75. With another C library nothing happens.

@@ -66,7 +66,7 @@ def completed(
 
 
 def _remote(function: Callable[[Item], Found], wanted: dict[str, str], process: int, item: Item) -> Found:
-    """The function in another process, which refuses to compute under other versions."""
+    """Call a function in a worker, which must have the wanted versions."""
     if versions() != wanted:
         difference = first_difference(versions(), wanted)
         raise EngineError(f"a worker has other versions than this process: {difference}. Install the same ones.")
@@ -132,7 +132,7 @@ def stoppable(said: str) -> Iterator[None]:
 
 
 _HERE = threading.local()
-"""`stopped`, an event, in the threads of `computing`."""
+"""Storage of each thread of `computing`: the event `stopped`."""
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Execut
         return
     stopped = threading.Event()
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
-    # What computes sets it as well; it finds one, and so puts back one while others still compute.
+    # `deterministic` sets it again in each thread: it finds one, and so restores one while others still compute.
     pool = ThreadPoolExecutor(num, "prism-network", setattr, (_HERE, "stopped", stopped))
     with deterministic(device), pool as threads:
         try:

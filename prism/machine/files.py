@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from prism.errors import BusyError, OutputError
 
 ELSEWHERE = "Choose an output in a folder of your own."
-OLDER = ".{}.prism-old"  # Removed without a question, so its name is one that nobody else gives.
+OLDER = ".{}.prism-old"  # Removed without a question, so its name is one that no other program gives.
 
 
 def file_sha256(path: Path) -> str:
@@ -85,7 +85,7 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_folder(output: Path) -> Iterator[Path]:
-    """An empty folder beside an output, to be filled and renamed in the block; what is left of it goes."""
+    """An empty folder beside an output, to be filled and renamed in the block; what is left of it is removed."""
     partial = partial_path(output)
     try:
         with writing(output):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from prism.machine.text_io import printable
 
 LINE_SECONDS, BAR_SECONDS = 60.0, 0.1
-"""Between two lines where stderr is no terminal, and between two states of one line where it is."""
+"""Seconds between two lines where stderr is no terminal, and between two states of one line where it is."""
 CLEARED = "\r\x1b[K"
 Advance = Callable[..., None]
 """Moves a bar forward by a number of steps, 1 by default; keyword values are shown after the time left."""
@@ -21,7 +21,7 @@ def no_progress(steps: int = 1, /, **shown: object) -> None:
 
 
 def is_watched() -> bool:
-    """Whether somebody sees stderr while it is written: a terminal, or the reader of a notebook."""
+    """Whether stderr is read while it is written, on a terminal or in a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 

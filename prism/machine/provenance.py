@@ -52,7 +52,7 @@ def provenance() -> dict[str, Any]:
     """Versions, machine, command and date of this run: for telemetry and results, never for artifacts."""
     import torch
 
-    # Asked only where it is in use: the question begins with CUDA, after which no process can be forked.
+    # Only where CUDA is in use: the call would initialise it, after which no process can be forked.
     gpu = torch.cuda.get_device_name() if torch.cuda.is_initialized() else None
     return {
         **versions(),

@@ -22,8 +22,8 @@ def generator(
 ) -> "torch.Generator":
     """The random generator of one named stream at one position.
 
-    Streams have no state to save: iteration i asks for `generator(seed, "network", i)`, so a resumed
-    run draws what an uninterrupted one would, and a new consumer of randomness changes no other stream.
+    Streams have no state to save: iteration i uses `generator(seed, "network", i)`, so a resumed run
+    draws what an uninterrupted one would, and a new consumer of randomness changes no other stream.
     """
     import torch
 

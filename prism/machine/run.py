@@ -11,7 +11,7 @@ from prism.errors import ConfigError, nearest
 from prism.machine.progress import is_watched
 
 OUTPUT = "the path of an output"
-"""As `as_path` says it."""
+"""Noun in the refusal of `as_path`."""
 
 NOT_TAKEN: dict[str, tuple[str, ...]] = {
     "motion": ("output", "resume", "device", "executor"),
@@ -49,7 +49,7 @@ class Run:
         return None if self.output is None else as_path(self.output, OUTPUT)
 
     def check_workers(self, workers: Any) -> None:
-        """Refuse a number of workers that cannot be had."""
+        """Refuse a number of workers that is below 1, or given beside an executor."""
         if workers is not None and (self.executor or not isinstance(workers, int) or workers < 1):
             promise = "a whole number, at least 1, and left out with an executor, which has workers of its own"
             raise ConfigError(f"workers = {short_repr(workers)}, but it must be {promise}.")

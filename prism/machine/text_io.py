@@ -67,7 +67,7 @@ def reason(error: Exception) -> str:
 
 
 MAX_TEXT_BYTES = 2**28
-"""Of a file; the longest official list has 30 MB."""
+"""Largest file that is read as text; the longest official list has 30 MB."""
 
 
 def read_text(path: Path) -> str:

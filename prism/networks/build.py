@@ -52,7 +52,7 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
 
 
 def build_for(store: ClipStore, model: Model, device: torch.device | str = "cpu", **options: int) -> Network:
-    """A network as of `build`, for the clips and the classes of a store."""
+    """A network that `build` makes for the clips and the classes of a store."""
     shape = {"num_classes": len(store.classes), "num_frames": store.num_frames, "size": store.size}
     return build(model, device, **shape, **options)
 

@@ -11,7 +11,7 @@ from prism.machine.devices import free_bytes, send
 AHEAD = 2
 """Parts that may wait while a GPU computes on the one in front of them. More would only take more memory."""
 SHARE = 0.5
-"""Of a GPU's free memory, what a tensor may take to be kept there; the rest is for the computation."""
+"""Largest share of a GPU's free memory for a tensor that is kept there; the rest is for the computation."""
 
 
 class Feed:
@@ -49,6 +49,6 @@ class Feed:
         with cuda.stream(self._copies):
             sent = gathered.to(self.device, non_blocking=True)
         computing.wait_stream(self._copies)
-        # Or its memory would be given to the next copy as soon as Python drops it.
+        # Else its memory would be given to the next copy as soon as Python drops it.
         sent.record_stream(computing)
         return sent

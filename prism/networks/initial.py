@@ -12,11 +12,11 @@ from prism.errors import ConfigError
 
 @torch.no_grad()
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Fresh initial values for a network, in place, running statistics of normalisation layers included.
+    """Draw fresh initial values of a network in place; running statistics of normalisation layers start anew.
 
     PyTorch's layers get the distributions that PyTorch gives them, a layer with a method `initialise(generator)`
-    what that draws; a ConfigError where no values are known, or only those that PyTorch draws globally. The
-    generator is of the CPU: a GPU's numbers depend on how many cores it has.
+    its own; a ConfigError where no values are known, or only those that PyTorch draws globally. The generator is
+    of the CPU: a GPU's numbers depend on how many cores it has.
     """
     if any(value.device.type != "cpu" for value in _held(network)):
         drawn = pinned_copy(network)
@@ -39,7 +39,7 @@ def pinned_copy(network: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def copy_values(source: nn.Module, target: nn.Module) -> None:
-    """All values of a network, copied into another of its kind, those that a state dict leaves out included."""
+    """Copy all values of a network into another of its kind, those that a state dict leaves out included."""
     for value, given in zip(_held(target), _held(source), strict=True):
         value.copy_(given, non_blocking=True)
 
@@ -51,14 +51,14 @@ def values_of(network: nn.Module) -> torch.Tensor:
 
 @torch.no_grad()
 def set_values(network: nn.Module, values: torch.Tensor) -> None:
-    """Values (P,) that `values_of` took from a network, for another of its kind."""
+    """Give a network the values (P,) that `values_of` took from another of its kind."""
     held = _held(network)
     for value, given in zip(held, values.split([value.numel() for value in held]), strict=True):
         value.copy_(given.view(value.shape))
 
 
 def lay_out(network: nn.Module, layout: torch.memory_format) -> None:
-    """Another layout in memory of the weights of 3D convolutions, which their outputs then have as well."""
+    """Change the layout in memory of the weights of 3D convolutions, which their outputs then have as well."""
     for weight in network.parameters():
         if weight.dim() == 5:
             weight.data = weight.data.to(memory_format=layout)
@@ -69,7 +69,7 @@ def _held(network: nn.Module) -> list[torch.Tensor]:
 
 
 def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
-    """All modules, each once and behind those inside it."""
+    """All modules, each once and after those inside it."""
     seen.add(module)
     for child in module.children():
         if child not in seen:
@@ -95,7 +95,7 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
             if layer.padding_idx is not None:
                 layer.weight[layer.padding_idx] = 0
         case nn.MultiheadAttention():
-            # Its output layer was filled before, as any linear one; here it starts without a bias.
+            # Its output layer was filled before, as any linear one, and gets a bias of zero here.
             for name, value in layer.named_parameters():
                 if name in ("bias_k", "bias_v"):
                     nn.init.xavier_normal_(value, generator=generator)

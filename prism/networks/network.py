@@ -84,7 +84,7 @@ class Dropout(nn.Module):
 
 
 def use_generator(network: nn.Module, generator: torch.Generator) -> None:
-    """A generator for the layers that draw while a network trains; a ConfigError where one would draw globally."""
+    """Give a generator to the layers that draw in training; a ConfigError where one would draw globally."""
     for module in network.modules():
         match module:
             case nn.Module(generator=_):
@@ -99,7 +99,7 @@ def use_generator(network: nn.Module, generator: torch.Generator) -> None:
 
 
 def check_output(network: Network, method: Literal["embed", "forward"], output: Any, clips: Tensor) -> None:
-    """Refusal of embeddings or logits of a wrong shape, or in neither float32 nor the format of the clips."""
+    """Refuse embeddings or logits of a wrong shape, or in neither float32 nor the format of the clips."""
     width = {"embed": "embed_dim", "forward": "num_classes"}[method]
     shape, got = (len(clips), getattr(network, width)), f"a {type(output).__name__}"
     if isinstance(output, Tensor):

@@ -20,14 +20,14 @@ class SGD:
         self.momentum_buffers: dict[Tensor, Tensor] = {}
 
     def zero_grad(self) -> None:
-        """The gradients go. A tensor without one rests: its momentum does not move it."""
+        """Drop all gradients. A tensor without one stays where it is, whatever its momentum."""
         for group in self.groups:
             for tensor in group:
                 tensor.grad = None
 
     @torch.no_grad()
     def step(self, rates: Sequence[float]) -> None:
-        """One step of every tensor that has a gradient, at the rate of its group."""
+        """Move every tensor that has a gradient, at the rate of its group."""
         for group, rate in zip(self.groups, rates, strict=True):
             tensors = [tensor for tensor in group if tensor.grad is not None]
             gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]

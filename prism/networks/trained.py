@@ -22,7 +22,7 @@ from prism.networks.training import outputs_of, train, within_memory
 BATCH_SIZE = 32
 """Clips that are trained on, and embedded, at a time."""
 DRAWS = 10
-"""Networks that are drawn one after the other, until one tells clips apart."""
+"""Largest number of networks that are drawn one after the other, until one tells clips apart."""
 
 
 def trained_network(
@@ -68,7 +68,7 @@ def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: 
     clips = store.clips("train")
     with deterministic(next(network.parameters()).device), within_memory():
         for draw in range(DRAWS):
-            # Not the seed itself: an evaluation then trains the network of that one.
+            # Not the seed itself, with which an evaluation trains a network.
             how = {"seed": derive_seed(seed, "embedder", draw), "advance": no_progress if draw else advance}
             with suppress(DivergedError):
                 train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), flip=store.flip, **how)

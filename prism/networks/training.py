@@ -97,7 +97,7 @@ def train(
 
 
 def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:
-    """Refusal, by a DivergedError, of a network that diverged in its last step, which no loss shows."""
+    """Raise a DivergedError for a network that diverged in its last step, which no loss shows."""
     if not outputs.isfinite().all():
         raise _diverged(f"the outputs of the network of seed {seed} are not finite", schedule)
 

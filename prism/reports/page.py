@@ -153,7 +153,7 @@ def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
 
 
 def summary_tables(results: Iterable[Result]) -> list[tuple[Table, list[str]]]:
-    """For each network and group of results that may be compared a table for a terminal, and its cautions."""
+    """A table for a terminal and its cautions, for each network and group of results that may be compared."""
     found, ordered = [], sorted(results, key=lambda one: (one.data.path, one.group))
     tables = [rows_of(some) for some in grouped(ordered, lambda one: one.group)]
     for rows in (some for table in tables for some in grouped(table, lambda row: row.network)):

@@ -1,4 +1,4 @@
-"""Rows: sets that differ in nothing but their seeds, with scores, leads and costs, and what to know of them."""
+"""Rows: sets that differ in nothing but their seeds, with scores, leads, costs and cautions."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One or more results of each set of a group, and the file that tells it from another row of its label."""
+    """One or more results of each set of a group, and the file name that tells it from a row of the same label."""
 
     results: tuple[Result, ...]
     file: str = ""
@@ -199,7 +199,7 @@ def cautions_on(rows: Sequence[Row]) -> list[str]:
     rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
     for key in sorted({key for row in rows for key in row.first.config} - OWN_KEYS):
         users: dict[str, set[str]] = {}
-        # All clips need fewer epochs.
+        # The ceiling may differ: training on all clips needs fewer epochs.
         for row in (row for row in rows if key != "epochs" or row.role != "ceiling"):
             users.setdefault(str(row.first.config.get(key, rare.get(key, "none"))), set()).add(row.first.label)
         of = [f"{value} ({', '.join(f'“{n}”' for n in sorted(names))})" for value, names in sorted(users.items())]

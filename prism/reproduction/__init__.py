@@ -1,1 +1,1 @@
-"""Reproduction: the paper's tables and figures by the verbs, one after the other, which meet in files as ever."""
+"""Reproduction of the paper's tables and figures by the verbs, one after the other, through their files."""

@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def sheet(self) -> Sheet:
-        """The table as people read it: a column with one word for all lines stands in its notes."""
+        """The table of the page: a column with the same text in all lines is moved to the notes."""
         title = f"{self.exhibit.title}: the paper's {self.exhibit.place.split(',')[0]} and ours"
         texts = {column: [column.text(line) for line in self.lines] for column in COLUMNS}
         same = [c for c in COLUMNS[1:] if not c.is_number and len(set(texts[c])) == 1]

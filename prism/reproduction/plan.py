@@ -70,7 +70,7 @@ class Line:
         scores: one for each set, or one for all real clips.
         row: the results so far.
         failures: why a set or a network is missing: they diverged.
-        num_diverged: networks that diverged, and those that a set would have had which did.
+        num_diverged: networks that diverged, and those that a diverged set would have had.
         lead: over random selection of the same data, videos per class, network and score, for several sets.
     """
 
@@ -88,7 +88,7 @@ class Line:
     @property
     def ours(self) -> Sample | None:
         """The scores of each set's networks; None where there is none yet, or one is missing that diverged."""
-        # Where networks diverged, a mean is of the others alone. Of up to five classes five guesses are no score.
+        # A mean over the networks that did not diverge would mislead. Up to five classes have no top-5 score.
         if self.row is None or self.failures or self.cell.metric not in self.row.first.metrics:
             return None
         return sample_of(self.row.results, self.cell.metric)

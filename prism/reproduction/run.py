@@ -75,7 +75,7 @@ def reproduce(
     of = [store.fingerprint[:8] for store in stores] + [f"vpc{count}" for count in sorted(set(vpc))]
     of += [*sorted(set(rows)), *([f"seeds{seeds}"] if seeds > 1 else [])]
     done, path = Progress(), folder / "-".join((name, scale, *of))
-    # A set before what scores it, each once.
+    # Each step once, a set before its scores.
     steps = list({step.path: step for line in lines for step in (*line.sets, *line.scores)}.values())
     missing = [step for step in steps if not _take(step, done)]
     if dry_run:
@@ -100,7 +100,7 @@ def reproduce(
 
 
 def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
-    """Whether a step is done; its file is taken, or refused where it was made otherwise."""
+    """Whether a step is done; its file is read, and refused if it was made with other options."""
     if not step.path.exists():
         return False
     if isinstance(step, SetStep):

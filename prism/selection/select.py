@@ -67,7 +67,7 @@ def select(
         if run.path is not None:
             condensed.save(run.path)
             if run.overwrite:
-                # The telemetry of a condensed set that stood here.
+                # The telemetry is that of the overwritten set.
                 discard(telemetry_path(run.path))
     return condensed
 

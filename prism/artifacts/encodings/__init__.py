@@ -107,7 +107,7 @@ class Encoding(ABC):
 
     @classmethod
     def rejoined(cls, tensors: dict[str, Tensor], parts: Sequence["Encoding"]) -> dict[str, Tensor]:
-        """Joined tensors, with those set right that are not one row, or an equal number, for each video."""
+        """Joined tensors, corrected where they do not have one row, or equally many, for each video."""
         return tensors
 
     def problem(self, num_videos: int) -> str | None:
@@ -136,7 +136,7 @@ class Encoding(ABC):
     def holding(
         self, tensors: Mapping[str, Tensor], num_frames: int, size: tuple[int, int], scale: int = 1
     ) -> Self:
-        """This encoding with the videos of these tensors, which nothing has checked yet."""
+        """This encoding with the videos of these tensors, which are not checked."""
         held = copy.copy(self)
         vars(held).update(tensors=tensors, num_frames=num_frames, size=size, scale=scale)
         return held
@@ -209,6 +209,6 @@ def level_ranges(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def range_names(name: str) -> tuple[str, str]:
-    """The tensors beside a uint8 one; those of key-frames, the first encoding, have the short names."""
+    """Names of the scale and minimum of a uint8 tensor; those of key-frames, the first encoding, are short."""
     prefix = "" if name == "keyframes" else f"{name}_"
     return f"{prefix}scale", f"{prefix}minimum"

@@ -188,7 +188,7 @@ class H264(KeyFrameEncoding):
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
         packets, ranges = [], []
-        # A video is so small that several threads wait for each other six times as long as one computes.
+        # A video is so small that several threads would wait for each other six times as long as one computes.
         with deterministic(frames.device):
             # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
             for video in frames[mask].split(mask.sum(dim=1).tolist()):
@@ -223,7 +223,7 @@ class H264(KeyFrameEncoding):
         return None
 
 
-# The codec. Packets are untrusted. No container is parsed: the set knows already what would stand in its header.
+# The codec. Packets are untrusted. No container is parsed: the set holds what its header would say.
 
 
 def compress(levels: Tensor, quality: int) -> list[bytes]:

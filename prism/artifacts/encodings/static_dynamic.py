@@ -16,7 +16,7 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.encodings import Encoding, Formats, as_numbers, from_numbers, shape_problem
 
 MEMORIES = 2
-"""Static images, and dynamic memories, of each video: it is rendered from one of either."""
+"""Static images, and dynamic memories, of each video, which is rendered from one of each."""
 KERNEL = (3, 4, 3, 3, 3)
 
 
@@ -87,7 +87,7 @@ def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -
 
 
 def _between_frames(weight: Tensor, num_frames: int) -> Tensor:
-    """(3·T, 3 + T, 3, 3): what each channel of an image, and each frame of a memory, gives to each frame."""
+    """Weights (3·T, 3 + T, 3, 3) of each image channel, and each frame of a memory, in each frame of a clip."""
     frame = torch.arange(num_frames, device=weight.device)
     taps = torch.arange(KERNEL[2], device=weight.device).view(-1, 1, 1)
     # Tap k takes a frame to the one that lies k - 1 before it: (taps, to, from), 1 where both are in the clip.
