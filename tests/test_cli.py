@@ -141,7 +141,10 @@ MISTAKES = {
     "folder as recipe": ("condense {store} -o {at}/out --recipe {at}", "cannot be read: is a directory."),
     "set as recipe": ("condense {store} -o {at}/out --recipe {set}", "cannot be read: it is not UTF-8 text."),
     "misspelt method": ("select {store} -o {at}/out --method herdng", "Did you mean 'herding'?"),
-    "two values": ("condense {store} -o {at}/out --seed 0 1 2", "no option takes '1 2': most take one value."),
+    "two values": (
+        "condense {store} -o {at}/out --seed 0 1 2",
+        "'1 2' belongs to no option: most take one value.",
+    ),
     "output in /proc": ("select {store} -o /proc/out", "has no room for a file beside it."),
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),

@@ -24,8 +24,8 @@ from prism.machine.text_io import canonical_json, first_difference
 
 NO_WIDTH = 1e-9  # Errors below it are rounding: two scores on fewer than ten million clips differ by more.
 NO_INTERVAL = (
-    "A lead with [–] has no interval: all values behind it are equal. Scores are shares of the clips, so that "
-    "those of a few sets can be equal by chance, and then they say nothing of their error. Make more sets."
+    "A lead with [–] has no interval, because it is the same in every set. With few sets this happens by chance, "
+    "and does not mean that the error is zero. Make more sets."
 )
 
 
@@ -255,7 +255,7 @@ def doubts_of(results: Sequence[Result]) -> list[str]:
     copied = _num_alike(one.subject.videos or None for one in sets.values())
     error = "no interval over sets can see the error that they have in common. Give each set"
     shared = {
-        f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {error} networks of "
+        f"{len(networks):,} networks, by their seeds, score more than one set of “{label}”: {error} networks of "
         "its own: with --seeds 3 those of --seed 0, 3, 6 and so on.": num_shared,
         f"{len(sets)} sets of “{label}” were condensed under the same networks as another one: {error} a "
         "--network-seed of its own.": made,

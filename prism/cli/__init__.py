@@ -27,7 +27,7 @@ def run(command: Callable[[], Any]) -> int:
     except PrismError as error:
         text, code = str(error), error.exit_code
     except UnusedCliTokensError as error:
-        text, code = f"no option takes '{' '.join(error.unused_tokens or [])}': most take one value.", 2
+        text, code = f"'{' '.join(error.unused_tokens or [])}' belongs to no option: most take one value.", 2
     except CycloptsError as error:
         text, code = " ".join(str(error).split()).replace("requires an argument", "is missing"), 2
     except KeyboardInterrupt:

@@ -27,7 +27,8 @@ store and `vpc`, as of one that `prism select --method herding` has made."""
     """Key-frames per video at the start; 0 for every frame."""
     placement: Annotated[Literal["even", "error", "budget"], OmitDefault()] = "even"
     """Where the first key-frames of mean or real clips stand: evenly spread; where interpolation errs least \
-(error); or so, as many in the mean, most where errors are large for the distance to the nearest class (budget)."""
+(error); or so, with that number in the mean of the videos, and more for those whose errors are large for the \
+distance to the nearest class (budget)."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4
     """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
 the height and width, which are enlarged bilinearly. The paper: 1."""

@@ -31,7 +31,7 @@ def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
     if found.source.get("store") != store.fingerprint or ours != theirs:
         raise ConfigError(f"'{path}' was made of other clips than '{store.path}' has. Name a set of this store.")
     if found.is_random:
-        raise ConfigError(f"a video of '{path}' stands for several clips, so none can start as it.")
+        raise ConfigError(f"a video of '{path}' stands for several clips, so no video can start as it.")
     if not torch.equal(found.labels, labels.repeat_interleave(vpc)):
         said = f"'{path}' has {len(found)} videos of {len(labels)} classes"
         raise ConfigError(f"{said}, but --vpc {vpc} starts from {vpc} of each.")

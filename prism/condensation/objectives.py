@@ -150,7 +150,8 @@ class CrossEntropy(DistributionMatching):
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and self.trained >= 1 and self.epochs >= 1):
-            raise ConfigError("cross-entropy wants a weight from 0 on, one trained network and epoch, or more.")
+            given = f"got {self.weight}, {self.trained} and {self.epochs}"
+            raise ConfigError(f"cross-entropy needs weight ≥ 0, trained ≥ 1 and epochs ≥ 1, {given}.")
 
     def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor, Network]:
         """Means (C, D) and labels (C,), the energy between all classes, and a trained network."""

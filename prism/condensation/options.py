@@ -45,10 +45,10 @@ class CondenseConfig(Settings):
     method: Annotated[str, METHODS] = "prism"
     """What the synthetic videos are made of: `prism`, key-frames and what is interpolated between them; `dm`, \
 real clips of which every frame is trained; `static-dynamic`, two static images and two dynamic memories for \
-each video with one hallucinator for all (Wang et al.). The last two fix what would make them another method."""
+each video with one hallucinator for all (Wang et al.). The last two fix the options that define them."""
     objective: Annotated[str, OBJECTIVES, OmitDefault()] = "distribution"
     """How the real and the synthetic clips of a class compare: `distribution`, by the distance between their \
-mean embeddings (the paper); `cross-entropy`, by that and by what networks trained on real clips make of them."""
+mean embeddings (the paper); `cross-entropy`, by that and the cross-entropy of networks trained on real clips."""
     insertion: Annotated[str, Group("When frames are inserted"), RULES] = "never"
     """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
 or where gradients are far apart."""

@@ -87,7 +87,8 @@ def evaluate(
             source = CondensedSet.load(condensed)
             subject = subject_of_set(source, relative_to_result(condensed, path), store, config)
         if store.flip and not source.flip and config.flip != "never":
-            raise ConfigError(f"'{store.path}' may be mirrored, what is trained on must not. Pass --flip never.")
+            said = f"mirroring keeps the labels of '{store.path}', but not those of the clips to train on"
+            raise ConfigError(f"{said}. Pass --flip never.")
         leaks = subject.leak_caution()
         note(leaks and f"Caution: {leaks}", enabled=run.progress)
         task = Evaluation(store, config, source, subject, run.device)

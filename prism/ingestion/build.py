@@ -330,8 +330,8 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
         first = f"such as '{damaged[0]}': {used[damaged[0]].damage}"
         yield f"{said} clips, see damaged.csv, {first} --damaged skip leaves them out."
     if sought := sum(outcome.is_sought for outcome in used.values()):
-        what = "Long videos of which only what their clips need was decoded"
-        yield f"{what}: {sought:,} of {len(done):,}. --damaged skip looks at the rest of them."
+        what = "videos are long: only the parts that their clips need were decoded and checked for damage"
+        yield f"{sought:,} of {len(done):,} {what}. --damaged skip checks whole videos."
 
 
 def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

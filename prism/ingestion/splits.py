@@ -202,7 +202,7 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
         remedy = "A .csv list may name recordings in a column group."
         if not splits_of:
             raise SourceError(f"{said}. {remedy}")
-        yield f"Caution: {said}: each is taken for one of its own. {remedy}"
+        yield f"Caution: {said}: each of these videos counts as a recording of its own. {remedy}"
     if parted := [name for name, splits in splits_of.items() if len(splits) > 1]:
         yield (
             f"Caution: recordings with clips in more than one split: {named(parted)} of {len(splits_of):,}. They "

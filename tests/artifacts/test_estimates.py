@@ -183,7 +183,7 @@ def test_a_result_that_lacks_networks_is_warned_of():
 def test_networks_that_score_several_sets_of_a_group_are_warned_of():
     shared = [replace(one, runs=tuple(replace(run, seed=run.seed % 10) for run in one.runs)) for one in OURS]
     with pytest.warns(
-        UserWarning, match="1 of 2 networks score more than one set of “takes”, as the seeds say"
+        UserWarning, match="1 of 2 networks, by their seeds, score more than one set of “takes”"
     ) as said:
         assert prism.lead(shared, THEIRS) == prism.lead(OURS, THEIRS)
     assert len(said) == 1

@@ -127,7 +127,7 @@ def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
     with pytest.raises(ConfigError, match="made of other clips than"):
         run_tiny(make_store(seed=1), init=str(path))
     select(store, output=path, takes=2, overwrite=True)
-    with pytest.raises(ConfigError, match=r"a video of .* stands for several clips, so none can start as it"):
+    with pytest.raises(ConfigError, match=r"a video of .* stands for several clips, so no video can start as it"):
         run_tiny(store, init=path, vpc=2)
     with pytest.raises(ArtifactError, match="is a clip store, not a condensed set"):
         run_tiny(store, init=store.path)

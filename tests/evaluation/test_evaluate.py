@@ -113,7 +113,7 @@ def altered(num_frames: int = 8, size: tuple[int, int] = (48, 48), **changes: ob
             r"num_frames = 4, but the data .* has 8\. Ingest the data again with --num-frames 4\.",
         ),
         ({"size": (64, 64)}, r"has \(48, 48\)\. Ingest the data again with --size 64\."),
-        ({"flip": False}, r"may be mirrored, what is trained on must not\. Pass --flip never\."),
+        ({"flip": False}, r"keeps the labels of .*, but not those of the clips to train on\. Pass --flip never\."),
     ],
 )
 def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, changes, says):

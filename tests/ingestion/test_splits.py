@@ -87,7 +87,10 @@ def test_videos_that_a_group_pattern_does_not_fit_are_named_and_stand_alone():
     listed, config = videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS)
     (said,) = cautions(listed, config)
     assert "finds no recording in 5 ('walk/000.mp4', 'walk/001.mp4', " in said
-    assert "of 10 paths: each is taken for one of its own. A .csv list may name recordings" in said
+    assert (
+        "of 10 paths: each of these videos counts as a recording of its own. A .csv list may name recordings"
+        in said
+    )
     assert set(homes(assign_splits(listed, config), GROUPS)) >= {"g01", "walk/000.mp4"}
     with pytest.raises(SourceError, match=r"finds no recording in 5 \('run/000\.mp4', .* of 5 paths\. A \.csv"):
         cautions(videos("walk", 4) + videos("run", 1), config)
