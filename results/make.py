@@ -43,6 +43,8 @@ ROWS = {
     "random": ("random clips", "select --recipe small"),
     "herding": ("herding", "select --recipe small --method herding"),
     "k-center": ("k-center", "select --recipe small --method k-center"),
+    "mean": ("mean clips", f"{KEYFRAMES.format(1, 0)} --iterations 0"),
+    "mean-small": ("mean clips, as small", f"{DEFAULT} --iterations 0"),
     "dm": ("DM", DM),
     "dm-0.05": ("DM at a relative rate of 0.05", f"{DM} --relative-lr 0.05"),
     "dm-0.8": ("DM at a relative rate of 0.8", f"{DM} --relative-lr 0.8"),
@@ -68,6 +70,7 @@ ROWS = {
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
     "quarter-three": ("three key-frames of a quarter of the size", KEYFRAMES.format(4, 3)),
     "quarter-four": ("four key-frames of a quarter of the size", KEYFRAMES.format(4, 4)),
+    "quarter-budget": ("three in the mean, by need", f"{KEYFRAMES.format(4, 3)} --placement budget"),
     "quarter-noise": ("the default from noise", f"{DEFAULT} --init noise"),
     "quarter-real": ("the default from real clips", f"{DEFAULT} --init real"),
     "two-inserting": ("two, then more where gradients conflict", f"{KEYFRAMES.format(1, 2)} --insertion gradient"),
@@ -107,22 +110,24 @@ ROWS = {
 """Name of a row, and the command that makes its sets, in which HERDING is the set of that row; or the epochs for
 which networks are trained on all clips."""
 MODELS = {"": "ConvNet3D", "-cnn-gru": "CNN+GRU", "-cnn-lstm": "CNN+LSTM"}
-"""Networks that score sets, by what the folders of their results add to the court."""
+"""Networks that score sets, by the ending of their folders of results."""
 RATES = {
     "rates-signs": "signs, 125 and 375 epochs",
     "rates-lips": "spoken digits, 125, 375 and 1,000",
     "rates-ucf101-21": "ucf101-21, 125 and 375",
+    "rates-signs-cnn-gru": "signs by CNN+GRU, 125 and 375",
+    "rates-lips-cnn-gru": "digits by CNN+GRU, 125 and 375",
 }
-"""Courts of validation clips, and what a table says of them."""
+"""Courts of validation clips, and their headings in a table."""
 SMALL_CLIPS = ("packed-start", "herding-small")
 STORED_CLIPS = (*SMALL_CLIPS, "random-four-half", "herding-four-half", "herding-placed", "herding-budget")
 """Real clips that take fewer bytes than whole ones; several of each class stand in the tables by bytes alone."""
 CORESETS = ("random", "herding", "k-center", *STORED_CLIPS)
 MAIN = (
     *CORESETS,
-    *("dm", "dm-0.05", "static-dynamic", "published", "two-quarter", "cross-entropy", "cross-entropy-half"),
-    *("yuv420", "small", "real-start", "herding-start-plain", "herding-start"),
-    *("packed", "packed-cross-entropy", "all", "all-60"),
+    *("mean", "mean-small", "dm", "dm-0.05", "static-dynamic", "published"),
+    *("two-quarter", "cross-entropy-half", "yuv420", "small"),
+    *("real-start", "herding-start-plain", "herding-start", "packed", "packed-cross-entropy", "all", "all-60"),
 )
 BY_BYTES = (
     *("herding", *STORED_CLIPS, "two-quarter", "cross-entropy-half", "herding-start"),
@@ -131,7 +136,6 @@ BY_BYTES = (
 """Rows that are compared by their bytes, whatever their number of videos."""
 BESIDE_DEFAULT = {
     "small": "every frame",
-    "cross-entropy": "with cross-entropy",
     "cross-entropy-half": "recipe `cross-entropy`",
     "yuv420": "with coarse colour",
 }
@@ -145,7 +149,7 @@ def run(command: str, *arguments: object) -> None:
 
 
 def make(given: argparse.Namespace) -> None:
-    """Do what is missing, set by set, so that all rows have as many when it is stopped."""
+    """Do what is missing, set by set, so that a stop leaves all rows as many sets."""
     court = f"{given.court}-vpc{given.vpc}" if given.vpc > 1 else given.court
     epochs = given.epochs or EPOCHS[given.vpc]
     scores = RESULTS / "-".join(filter(None, (court, given.model, given.epochs and f"{epochs}-epochs")))
@@ -168,7 +172,7 @@ def make(given: argparse.Namespace) -> None:
 
 
 def made_set(given: argparse.Namespace, folder: Path, row: str, number: int) -> Path:
-    """The set of a row and a number, which is made where it is not there, and before it what it starts from."""
+    """The set of a row and a number, made if it is missing, after the set that it starts from."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (path := folder / f"{row}-{number}").exists():
         command = ROWS[row][1]
@@ -232,7 +236,7 @@ def results_by_row(court: str, rows: Iterable[str]) -> dict[str, list[Result]]:
 
 
 def head(*cells: str) -> list[str]:
-    """The first two lines of a table, whose first column stands to the left."""
+    """The first two lines of a table, whose first column is aligned to the left."""
     return [f"| {' | '.join(cells)} |", f"|---{'|---:' * (len(cells) - 1)}|"]
 
 
@@ -252,7 +256,7 @@ def table(
 ) -> str:
     """Scores and sizes of rows, and their leads over those of `beside`, which names their columns.
 
-    `epochs` gives the results of a row after other numbers of epochs, which have no lead: the row has.
+    `epochs` gives the results of a row after other numbers of epochs, for which no leads are shown.
     """
     rows: list[Row] = []
     for row, found in every.items():
@@ -270,7 +274,7 @@ def table(
 
 
 def with_leads(heads: list[str], rows: list[Row], size: Callable[[Result], str], below: str = "") -> str:
-    """A table of rows: name, a size, kilobytes, score, and leads, with stars on those that hold among all."""
+    """A table of rows: name, size, kilobytes, score, and leads, with stars on those that are `certain`."""
     every = [one for _, _, leads in rows for one in leads if one]
     held = certain(every)
     marks, lines = iter(held), head(*heads)
@@ -295,12 +299,12 @@ def keyframes(result: Result) -> str:
 
 
 def best_of(every: dict[str, list[Result]], rows: Iterable[str]) -> str:
-    """The one of these rows that scores best; nothing where there is none."""
+    """The one of these rows that scores best; empty where there is none."""
     return max((row for row in rows if row in every), key=lambda row: sample_of(every[row]).mean, default="")
 
 
 def with_one_kind_of_small_clips(every: dict[str, list[Result]]) -> dict[str, list[Result]]:
-    """All rows but the lesser kind of real clips that are stored as small, and sparse ones beside the recipe's."""
+    """The rows without the worse kind of small real clips, and without sparse ones other than the recipe's."""
     lesser = {*SMALL_CLIPS} - {best_of(every, SMALL_CLIPS)}
     lesser |= {"herding-four-half", "herding-placed"} if "herding-budget" in every else set()
     return {row: found for row, found in every.items() if row not in lesser}
@@ -309,7 +313,7 @@ def with_one_kind_of_small_clips(every: dict[str, list[Result]]) -> dict[str, li
 def main_table(court: str) -> str:
     """The main rows, with their leads over random clips and the best coreset; or all rows of one set each.
 
-    What had not been learned is shown after more epochs too.
+    A row whose clips had not been learned is shown after more epochs too.
     """
     rows = [row for row in ROWS if "-vpc" not in court or row not in STORED_CLIPS]
     found = with_one_kind_of_small_clips(results_by_row(court, rows))
@@ -341,7 +345,7 @@ def placements(court: str) -> str:
 def in_equal_bytes(court: str) -> str:
     """Rows of all numbers of videos by bytes, with leads over whole clips by herding in as many or more.
 
-    They are scored after the fewest epochs in which networks had learned them, else the most.
+    Each is scored after the fewest epochs in which networks had learned it, else after the most.
     """
     base, rows, whole = re.sub(r"-\d+-epochs$", "", court), list[tuple[str, list[Result]]](), list[list[Result]]()
     for vpc in EPOCHS:
@@ -377,9 +381,9 @@ def as_others_count(court: str) -> str:
 
 
 def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str, least: int) -> list[str]:
-    """A table of the rows that stand in some columns, in as many of them at least."""
+    """A table of the rows that have results in at least `least` of its columns."""
     lines = head(heading, *every)
-    for row in [row for row in MAIN if sum(row in found for found in every.values()) >= least]:
+    for row in [row for row in ROWS if sum(row in found for found in every.values()) >= least]:
         cells = [top1(found[row]) if row in found else "–" for found in every.values()]
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
     return lines
@@ -410,8 +414,8 @@ def validation(_: str) -> str:
 
 
 def headline(_: str) -> str:
-    """Main rows of the signs and of ucf101-21, for a first page; after more epochs what had not been learned."""
-    names = {row: ROWS[row][0] for row in ("random", "herding", "static-dynamic", "published")}
+    """Main rows of the signs and of ucf101-21, for a first page; after more epochs if they were not learned."""
+    names = {row: ROWS[row][0] for row in ("random", "herding", "mean", "static-dynamic", "published")}
     names["two-quarter"] = "**PRISM's default: two small key-frames**"
     names["cross-entropy-half"] = ROWS["cross-entropy-half"][0]
     lines = head("one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101")
@@ -466,7 +470,7 @@ TABLES = {
     " validation": validation,
     " headline": headline,
 }
-"""Tables by what their comments add to the court; the last two have courts of their own."""
+"""Tables by the word behind the court in their comments; the last two have courts of their own."""
 
 
 def page(text: str) -> str:
