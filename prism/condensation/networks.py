@@ -6,10 +6,10 @@ videos nor their method, rule, rate or seed change them, so later runs find them
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, cuda, nn
@@ -122,28 +122,33 @@ def between_class_energy(means: Tensor) -> Tensor:
 
 
 class DrawnAhead:
-    """Values of the next network, which `draw` draws on the CPU while a GPU computes under the one before."""
+    """Values of the next `NUM` networks, drawn by threads of the CPU while a GPU computes under the one before."""
+
+    NUM: ClassVar[int] = 3
 
     def __init__(self, network: Network, device: torch.device, draw: Callable[[nn.Module, int], None]) -> None:
-        self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(1, "prism-draw")
-        self.copies = deque((pinned_copy(network), cuda.Event()) for _ in range(2))
-        self.next: tuple[int, Future[nn.Module]] | None = None
+        self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(self.NUM, "prism-draw")
+        self.copies = deque((pinned_copy(network), cuda.Event()) for _ in range(self.NUM + 1))
+        self.coming = deque[tuple[int, Future[tuple[nn.Module, cuda.Event]]]]()
 
-    def give(self, network: Network, number: int, following: int) -> None:
-        """Copy the values of a number into a network on the GPU, and begin to draw those of the following one."""
-        if self.next is None or self.next[0] != number:
-            self.next = number, self.pool.submit(self._drawn, number)
-        copy_values(self.next[1].result(), network)
-        # No draw is running here, so the last copy is the one that was sent.
-        self.copies[-1][1].record(cuda.current_stream(self.device))
-        self.next = following, self.pool.submit(self._drawn, following)
+    def give(self, network: Network, number: int, following: Iterable[int]) -> None:
+        """Copy the values of a number into a network on the GPU, and have those of the following ones drawn."""
+        wanted = [number, *following][: self.NUM + 1]
+        if [one for one, _ in self.coming] != wanted[: len(self.coming)]:
+            wait(drawn for _, drawn in self.coming)
+            self.coming.clear()
+        for one in wanted[len(self.coming) :]:
+            self.coming.append((one, self.pool.submit(self._drawn, one, *self.copies[0])))
+            self.copies.rotate(-1)
+        copied, is_sent = self.coming.popleft()[1].result()
+        copy_values(copied, network)
+        is_sent.record(cuda.current_stream(self.device))
 
-    def _drawn(self, number: int) -> nn.Module:
-        copied, is_sent = self.copies[0]
+    def _drawn(self, number: int, copied: nn.Module, is_sent: cuda.Event) -> tuple[nn.Module, cuda.Event]:
+        # The values drawn here before may still be on their way to the GPU.
         is_sent.synchronize()
-        self.copies.rotate(-1)
         self.draw(copied, number)
-        return copied
+        return copied, is_sent
 
 
 class RandomNetworks:
@@ -206,7 +211,8 @@ class RandomNetworks:
 
     def draw(self, iteration: int) -> Network:
         """The network of an iteration, with fresh random values, frozen, in eval mode; until the next is drawn."""
-        return self.draw_number(self.number_of(iteration), self.number_of(iteration + 1))
+        following = map(self.number_of, range(iteration + 1, iteration + 1 + DrawnAhead.NUM))
+        return self.draw_number(self.number_of(iteration), following)
 
     def real_clips(self, iteration: int) -> Iterator[Tensor]:
         """Normalised real clips (n, C, T, H, W) of an iteration, one class after the other.
@@ -232,7 +238,7 @@ class RandomNetworks:
     @torch.no_grad()
     def compute_means(self, number: int, held: bool) -> Tensor:
         """(C, D) float32 class means under the network of a number."""
-        self.draw_number(number, number + 1)
+        self.draw_number(number, range(number + 1, number + 1 + DrawnAhead.NUM))
         batch, network = self._batch(number, held), self.real_network
         labels = self.real.labels[batch[0]] - self.classes.start
 
@@ -249,8 +255,8 @@ class RandomNetworks:
             # Clips are grouped by class. `unsafe` spares a look at the counts, which would wait for the GPU.
             return torch.segment_reduce(embeddings.double(), "mean", lengths=counts, unsafe=True).float()
 
-    def draw_number(self, number: int, following: int) -> Network:
-        """The network of a number; for a GPU that of the following one is drawn meanwhile."""
+    def draw_number(self, number: int, following: Iterable[int]) -> Network:
+        """The network of a number; for a GPU those of the following ones are drawn meanwhile."""
         # Networks of another name may have been drawn into the same memory meanwhile.
         drawn = self.config.network_seed, self.name, number, self.precision
         if getattr(self.network, "drawn", None) != drawn:

@@ -338,8 +338,8 @@ def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch):
     )
     network, expected = (build("convnet3d", "cpu", num_classes=2, num_frames=4, size=48, width=2) for _ in "ab")
     ahead = DrawnAhead(network, CPU, lambda one, number: initialise(one, generator(0, "test", number)))
-    for number, following in ((0, 1), (1, 2), (5, 6), (2, 3)):
-        ahead.give(network, number, following)
+    for number in (0, 1, 2, 3, 7, 8, 9, 10, 11, 2, 2, 3):
+        ahead.give(network, number, range(number + 1, number + 4))
         initialise(expected, generator(0, "test", number))
         assert all(map(torch.equal, network.parameters(), expected.parameters()))
 
