@@ -23,11 +23,14 @@ mkdir -p "$out"
 step motion -o "$out/videos" --kind glyphs --train-per-class 60 --test-per-class 30 --size 48
 step ingest "$out/videos" -o "$out/store" --recipe "$recipe"
 step condense "$out/store" -o "$out/prism.safetensors" --recipe "$recipe"
+step condense "$out/store" -o "$out/start.safetensors" --recipe "$recipe" --iterations 0
 step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" --lr 0
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
 step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
     --seeds 16 --label "condensed"
+step evaluate "$out/start.safetensors" --data "$out/store" -o "$out/start.json" --recipe "$recipe" \
+    --label "their start: mean clips"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
     --label "PRISM as published"
 step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \
@@ -36,5 +39,5 @@ step evaluate "$out/herding.safetensors" --data "$out/store" -o "$out/herding.js
     --label "herding"
 step evaluate --train "$out/store" --data "$out/store" -o "$out/full.json" --recipe "$recipe" \
     --epochs 5 --label "all training clips"
-step report "$out/full.json" "$out/prism.json" "$out/herding.json" "$out/random.json" "$out/paper.json" \
-    -o "$out/page.html"
+step report "$out/full.json" "$out/prism.json" "$out/start.json" "$out/herding.json" "$out/random.json" \
+    "$out/paper.json" -o "$out/page.html"
