@@ -84,7 +84,6 @@ DM: dict[str, Any] = {
     "initial_keyframes": 0,
     "keyframe_scale": 1,
     "insertion": "never",
-    "metric": "clip",
 }
 STEPS = {"iterations": 5000, "decay": "constant", "batch_real": 64}
 PAPER = {

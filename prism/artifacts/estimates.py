@@ -166,8 +166,8 @@ def lead(
     Either group holds a result, or its file, for each of two or more seeds, made and scored alike. The schedules
     of the groups may differ; their networks must not. `metric` is `top1` or `top5`.
 
-    It warns of sets of a group that share networks (those that score them, or those they were condensed under), an
-    error that no interval over sets can see; of sets that hold the same videos; of equal values, which give no
+    It warns of sets of a group that share networks (those that score them, or those they were condensed under),
+    whose common error no interval over sets can see; that hold the same videos; of equal values, which give no
     interval; and of results with a caution.
 
     Raises:

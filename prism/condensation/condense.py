@@ -200,9 +200,8 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
         unused.add("relative_lr")
     if not (is_static := METHODS.name_of(config.method) == "static-dynamic"):
         unused |= {"static_iterations", "static_lr", "dynamic_lr", "hallucinator_lr"}
-    if is_static or not config.initial_keyframes:
-        unused |= {"placement", "metric"}
-    unused |= {"placement"} if config.init == "noise" else set()
+    if is_static or config.init == "noise" or not config.initial_keyframes:
+        unused.add("placement")
     if config.storage != "h264":
         unused.add("quality")
     # Fields of a custom part are options that it uses.

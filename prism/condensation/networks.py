@@ -23,6 +23,7 @@ from prism.machine.randomness import generator
 from prism.networks.feed import Feed
 from prism.networks.initial import copy_values, initialise, lay_out, pinned_copy
 from prism.networks.network import Network, check_output
+from prism.networks.options import NETWORKS
 
 T = TypeVar("T")
 
@@ -106,10 +107,10 @@ class Chunk:
     def _halve(self, units: int, clips: int) -> None:
         if units == 1:
             what = "one clip" if clips == 1 else f"the {clips} videos of one class"
-            sizes = clips * self.clip_bytes, free_bytes(self.device) or 0
-            needed, free = (f"{size / 2**20:,.0f} MiB" for size in sizes)
-            said = f"{self.device.type} has no memory left for {what}, about {needed}: {free} of it are free."
-            raise ConfigError(f"{said} Pass a smaller --vpc or --width, or ingest smaller clips.")
+            needed, free = clips * self.clip_bytes / 2**20, (free_bytes(self.device) or 0) / 2**20
+            said = f"{what}, which takes about {needed:,.0f} MiB at the published width: {free:,.0f} are free."
+            remedy = "Pass a smaller --vpc or --width, or ingest smaller clips."
+            raise ConfigError(f"{self.device.type} has no memory left for {said} {remedy}")
         self.size = units // 2 * clips
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -127,7 +128,9 @@ class DrawnAhead:
     NUM: ClassVar[int] = 3
 
     def __init__(self, network: Network, device: torch.device, draw: Callable[[nn.Module, int], None]) -> None:
-        self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(self.NUM, "prism-draw")
+        # A custom network may fill itself by the generator of the process, which threads would share.
+        num_threads = self.NUM if network.name in NETWORKS.registry else 1
+        self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(num_threads, "prism-draw")
         self.copies = deque((pinned_copy(network), cuda.Event()) for _ in range(self.NUM + 1))
         self.coming = deque[tuple[int, Future[tuple[nn.Module, cuda.Event]]]]()
 

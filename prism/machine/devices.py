@@ -51,7 +51,8 @@ def free_bytes(device: "torch.device") -> int | None:
 
 # cuDNN and cuBLAS also fail so where they find no memory to work in.
 _EXHAUSTED = re.compile(
-    "can't allocate memory|find an engine|error: out of memory|ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED", re.I
+    "can't allocate memory|find an engine|error: out of memory|ALLOC(ATION)?_FAILED|CUBLAS_STATUS_NOT_INITIALIZED",
+    re.I,
 )
 _LOST = re.compile("CUDA error|CUDNN_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)")
 

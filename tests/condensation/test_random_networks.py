@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -317,27 +318,44 @@ def test_where_not_even_the_least_fits_one_sentence_says_what_to_try(store, monk
     run = started(store, width=2, batch_real=2, vpc=2, lr=1.0, network_seed=room + 10)
     running_out(monkeypatch, room)
     with pytest.raises(
-        ConfigError, match=rf"^cpu has no memory left for {what}, about [1-9].* MiB: .*--width.*\.$"
+        ConfigError, match=rf"^cpu has no memory left for {what}, which takes about [1-9].* MiB .*--width.*\.$"
     ):
         run.step()
 
 
 class Moment:
-    """An event of a GPU that is never behind."""
+    """An event of a pretended GPU: from its record until somebody waits for it, a copy is on its way."""
 
-    def record(self, stream: object) -> None: ...
+    is_pending = False
 
-    def synchronize(self) -> None: ...
+    def record(self, stream: object) -> None:
+        self.is_pending = True
+
+    def synchronize(self) -> None:
+        self.is_pending = False
 
 
-def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch):
+@pytest.mark.parametrize("name", ["convnet3d", "custom:Network"])
+def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch, name):
+    monkeypatch.setattr(ConvNet3D, "name", name)
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, pin_memory=False, **options: empty(*size, **options))
     monkeypatch.setattr(
         "prism.condensation.networks.cuda", SimpleNamespace(Event=Moment, current_stream=lambda device: None)
     )
     network, expected = (build("convnet3d", "cpu", num_classes=2, num_frames=4, size=48, width=2) for _ in "ab")
-    ahead = DrawnAhead(network, CPU, lambda one, number: initialise(one, generator(0, "test", number)))
+    working = list[torch.nn.Module]()
+
+    def draw(one: torch.nn.Module, number: int) -> None:
+        assert not any(copied is one and is_sent.is_pending for copied, is_sent in ahead.copies)
+        assert not any(one is other for other in working)
+        working.append(one)
+        assert len(working) <= (3 if name == "convnet3d" else 1)
+        time.sleep(0.01)
+        initialise(one, generator(0, "test", number))
+        working.remove(one)
+
+    ahead = DrawnAhead(network, CPU, draw)
     for number in (0, 1, 2, 3, 7, 8, 9, 10, 11, 2, 2, 3):
         ahead.give(network, number, range(number + 1, number + 4))
         initialise(expected, generator(0, "test", number))

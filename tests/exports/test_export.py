@@ -94,6 +94,8 @@ def test_options_that_a_format_does_not_have_are_named(chosen, tmp_path, capsys)
         "Caution: fps = 4.0 is not used with --to tensors.",
         "Caution: lossless = True is not used with --to tensors.",
     ]
+    export(chosen, tmp_path / "videos", lossless=True, quality=10)
+    assert "Caution: quality = 10 is not used" in capsys.readouterr().err
     export(chosen, tmp_path / "sheet", to="gif", fps=4.0)
     assert "Caution" not in capsys.readouterr().err
 

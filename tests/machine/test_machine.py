@@ -223,6 +223,11 @@ LOST = "CUDA error: unspecified launch failure"
         ("CUDA out of memory. Tried", ConfigError, "out of memory (CUDA out of memory). Pass a smaller --vpc."),
         ("GET was unable to find an engine to execute this computation", ConfigError, "Pass a smaller --vpc."),
         ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", ConfigError, "Pass a smaller --vpc."),
+        (
+            "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+            ConfigError,
+            "Pass a smaller --vpc.",
+        ),
         ("CUDA error: out of memory", ConfigError, "Pass a smaller --vpc."),
         ("CUDA driver error: out of memory", ConfigError, "Pass a smaller --vpc."),
         ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling", ConfigError, "Pass a smaller --vpc."),
