@@ -137,7 +137,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda store, _: prism.evaluate(prism.select(store), store, train_vpc=1), "needs a store to --train on"),
         (lambda store, _: prism.evaluate(None, store, executor=3), "must be a concurrent.futures.Exec"),
         (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
-        (lambda store, _: prism.condense(store, objective="cross-entropy(trained=0)"), "one trained network"),
+        (lambda store, _: prism.condense(store, objective="cross-entropy(trained=0)"), "trained ≥ 1"),
         (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
         (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
         (lambda store, _: one_step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),

@@ -23,7 +23,6 @@ from prism.machine.randomness import generator
 from prism.networks.feed import Feed
 from prism.networks.initial import copy_values, initialise, lay_out, pinned_copy
 from prism.networks.network import Network, check_output
-from prism.networks.options import NETWORKS
 
 T = TypeVar("T")
 
@@ -129,7 +128,7 @@ class DrawnAhead:
 
     def __init__(self, network: Network, device: torch.device, draw: Callable[[nn.Module, int], None]) -> None:
         # A custom network may fill itself by the generator of the process, which threads would share.
-        num_threads = self.NUM if network.name in NETWORKS.registry else 1
+        num_threads = 1 if ":" in network.name else self.NUM
         self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(num_threads, "prism-draw")
         self.copies = deque((pinned_copy(network), cuda.Event()) for _ in range(self.NUM + 1))
         self.coming = deque[tuple[int, Future[tuple[nn.Module, cuda.Event]]]]()

@@ -262,7 +262,7 @@ def test_videos_that_were_not_looked_at_as_a_whole_are_counted(tmp_path, capfd):
     for damaged, num in (("use", 1), ("skip", 0)):
         ingest(root, tmp_path / damaged, **options, damaged=damaged)
         text = " ".join(capfd.readouterr().err.split())
-        assert text.count("only what their clips need was decoded: 1 of 3. --damaged skip looks at") == num
+        assert text.count("1 of 3 videos are long: only the parts that their clips need were decoded") == num
 
 
 def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_keeps_its_split(tmp_path, capfd):

@@ -90,7 +90,8 @@ def with_more_clips(result: Result) -> Result:
 
 def test_copies_and_networks_of_several_sets_are_named(exhibit):
     rows = rows_of(load(made(exhibit, "prism", OURS, first_seed=0)))
-    assert any("2 of 2 networks score more than one set of “prism”" in note for note in notes_on(rows))
+    said = "2 of 2 networks, by their seeds, score more than one set of “prism”"
+    assert any(said in note for note in notes_on(rows))
     copies = [replace(one, subject=replace(one.subject, videos="same")) for one in rows[0].results]
     assert any("3 of 3 sets of “prism” hold the same videos" in note for note in notes_on(rows_of(copies)))
     ((_, cautions),) = summary_tables(load(made(exhibit, "dm", OURS, first_seed=0)))
@@ -201,4 +202,4 @@ def test_a_lead_without_an_interval_is_explained_in_the_notes(exhibit):
     ours, floor = made(exhibit, "prism", {0: (0.5,), 1: (0.7,)}), made(exhibit, "random", {0: (0.3,), 1: (0.5,)})
     rows = rows_of(load([*ours, *floor]))
     assert columns_of(rows)[2].text(rows[1]) == "+20.0 [–]"
-    assert any("all values behind it are equal" in note for note in notes_on(rows))
+    assert any("because it is the same in every set" in note for note in notes_on(rows))
