@@ -30,7 +30,7 @@ step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --meth
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
     --seeds 16 --label "condensed"
 step evaluate "$out/start.safetensors" --data "$out/store" -o "$out/start.json" --recipe "$recipe" \
-    --label "mean clips"
+    --label "small mean clips"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
     --label "PRISM as published"
 step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \

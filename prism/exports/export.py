@@ -89,7 +89,8 @@ def export(
     if config.to == "gif" and output.suffix.lower() not in ("", ".gif"):
         raise ConfigError(f"output '{output}' would be a GIF. Choose a name that ends in .gif.")
     used = FORMATS.fields(config.to) | {"to", "result" if form.is_folder else "clips"}
-    for option in sorted(chosen(config).keys() - (used - {"quality"} if config.lossless else used)):
+    used -= {"quality"} if config.lossless and "lossless" in used else set()
+    for option in sorted(chosen(config).keys() - used):
         note(
             f"Caution: {option} = {getattr(config, option)!r} is not used with --to {FORMATS.name_of(config.to)}."
         )

@@ -347,7 +347,7 @@ def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch, na
     working = list[torch.nn.Module]()
 
     def draw(one: torch.nn.Module, number: int) -> None:
-        assert not any(copied is one and is_sent.is_pending for copied, is_sent in ahead.copies)
+        assert not any(copied is one and is_sent.is_pending for copied, is_sent in list(ahead.copies))
         assert not any(one is other for other in working)
         working.append(one)
         assert len(working) <= (3 if name == "convnet3d" else 1)
