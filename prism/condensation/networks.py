@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property
+from itertools import count, islice
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -135,7 +136,7 @@ class DrawnAhead:
 
     def give(self, network: Network, number: int, following: Iterable[int]) -> None:
         """Copy the values of a number into a network on the GPU, and have those of the following ones drawn."""
-        wanted = [number, *following][: self.NUM + 1]
+        wanted = [number, *islice(following, self.NUM)]
         if [one for one, _ in self.coming] != wanted[: len(self.coming)]:
             wait(drawn for _, drawn in self.coming)
             self.coming.clear()
@@ -213,8 +214,7 @@ class RandomNetworks:
 
     def draw(self, iteration: int) -> Network:
         """The network of an iteration, with fresh random values, frozen, in eval mode; until the next is drawn."""
-        following = map(self.number_of, range(iteration + 1, iteration + 1 + DrawnAhead.NUM))
-        return self.draw_number(self.number_of(iteration), following)
+        return self.draw_number(self.number_of(iteration), map(self.number_of, count(iteration + 1)))
 
     def real_clips(self, iteration: int) -> Iterator[Tensor]:
         """Normalised real clips (n, C, T, H, W) of an iteration, one class after the other.
@@ -240,7 +240,7 @@ class RandomNetworks:
     @torch.no_grad()
     def compute_means(self, number: int, held: bool) -> Tensor:
         """(C, D) float32 class means under the network of a number."""
-        self.draw_number(number, range(number + 1, number + 1 + DrawnAhead.NUM))
+        self.draw_number(number, count(number + 1))
         batch, network = self._batch(number, held), self.real_network
         labels = self.real.labels[batch[0]] - self.classes.start
 

@@ -193,7 +193,7 @@ class WorkingFolder:
                 write_synced(self.plan, plan)
                 sync_folder(self.path)
         except OutputError:
-            shutil.rmtree(self.path, ignore_errors=True)
+            self.remove()
             raise
 
     def _read_journal(self) -> None:
@@ -228,6 +228,9 @@ class WorkingFolder:
             os.fsync(file.fileno())
         self._waiting.clear()
         self._synced = time.monotonic()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:
@@ -309,7 +312,7 @@ def _check_classes(done: Done, folder: WorkingFolder) -> None:
             f"('{videos[0][0].relative}') because {videos[0][1].reason}"
         )
         if split == "train":
-            shutil.rmtree(folder.path, ignore_errors=True)
+            folder.remove()
             raise SourceError(sentence)
         note(f"Caution: {sentence} Splits are not cut again: mend or remove those videos and ingest again.")
 

@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import count, pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -357,7 +357,7 @@ def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch, na
 
     ahead = DrawnAhead(network, CPU, draw)
     for number in (0, 1, 2, 3, 7, 8, 9, 10, 11, 2, 2, 3):
-        ahead.give(network, number, range(number + 1, number + 4))
+        ahead.give(network, number, count(number + 1))
         initialise(expected, generator(0, "test", number))
         assert all(map(torch.equal, network.parameters(), expected.parameters()))
 
