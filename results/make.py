@@ -28,10 +28,13 @@ DOCS = ("index", "results", "ablations", "transfer")
 PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width {} --epochs {}"
-EPOCHS = {1: 125, 4: 90, 5: 90, 8: 90, 10: 60, 16: 30, 40: 60, 53: 60}
+EPOCHS = {1: 125, 4: 90, 5: 90, 8: 90, 10: 60, 16: 30, 20: 60, 40: 60, 53: 60}
 """Epochs by videos of each class; results of others, by --epochs, have folders of their own."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
+SHORT_SMALL = "condense --recipe small --iterations 400"
+SHORT = f"{DEFAULT} --iterations 400"
+CHARACTERISTIC = "objectives:CharacteristicFunctions"
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
 DM = "condense --recipe small --method dm"
 STATIC_DYNAMIC = "condense --recipe small --recipe static-dynamic --iterations 800"
@@ -66,6 +69,14 @@ ROWS = {
     "default-0.05": ("the default at a relative rate of 0.05", f"{DEFAULT} --relative-lr 0.05"),
     "default-0.8": ("the default at a relative rate of 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "default-200": ("the default, 200 iterations", f"{DEFAULT} --iterations 200"),
+    "default-400": ("the default, 400 iterations", SHORT),
+    "differences": ("the same, and differences of frames", f"{SHORT} --objective objectives:Differences"),
+    "characteristic": ("characteristic functions", f"{SHORT} --objective {CHARACTERISTIC}"),
+    "characteristic-0.05": (
+        "the same at a relative rate of 0.05",
+        f"{SHORT} --objective {CHARACTERISTIC} --relative-lr 0.05",
+    ),
+    "frequencies": ("two frequencies in time", f"{SHORT_SMALL} --method objectives:Frequencies"),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
     "quarter-three": ("three key-frames of a quarter of the size", KEYFRAMES.format(4, 3)),
@@ -145,7 +156,10 @@ Row = tuple[str, list[Result], Sequence[Estimate | None]]
 
 
 def run(command: str, *arguments: object) -> None:
-    subprocess.run([sys.executable, "-m", "prism", *shlex.split(command), *map(str, arguments)], check=True)
+    # Some rows have parts of objectives.py.
+    paths = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    program = [sys.executable, "-m", "prism", *shlex.split(command), *map(str, arguments)]
+    subprocess.run(program, check=True, env=os.environ | {"PYTHONPATH": paths})
 
 
 def make(given: argparse.Namespace) -> None:

@@ -66,7 +66,8 @@ def trained_network(
 def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: Advance) -> None:
     """Train a network until it tells clips apart."""
     clips = store.clips("train")
-    with deterministic(next(network.parameters()).device), within_memory():
+    # An objective may request one while it differentiates nothing.
+    with deterministic(next(network.parameters()).device), within_memory(), torch.enable_grad():
         for draw in range(DRAWS):
             # Not the seed itself, with which an evaluation trains a network.
             how = {"seed": derive_seed(seed, "embedder", draw), "advance": no_progress if draw else advance}
