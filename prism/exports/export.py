@@ -164,8 +164,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _entries(output: Path) -> list[str]:
-    """The files of an earlier export, as its mark lists them; else the mark alone."""
+    """The files of an earlier export, as its mark lists them; none where another program has made the mark."""
     try:
-        return list(map(str, parse_json(read_text(output / MARK))["entries"]))
+        mark = parse_json(read_text(output / MARK))
+        return list(map(str, mark["entries"])) if mark["made_by"] == MADE_BY else []
     except (OSError, ValueError, LookupError, TypeError):
-        return [MARK]
+        return []

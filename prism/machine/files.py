@@ -51,7 +51,7 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entri
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
     if path.exists() and not (path / mark).is_file():
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
-    own = set(map(PurePosixPath, entries))
+    own = set(map(PurePosixPath, entries)) - {PurePosixPath()}
     for found in sorted(path.rglob("*")):
         name = PurePosixPath(found.relative_to(path).as_posix())
         if (found.is_symlink() or not found.is_dir()) and own.isdisjoint((name, *name.parents)):

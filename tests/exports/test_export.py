@@ -55,6 +55,20 @@ def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
     assert (tmp_path / "precious" / "file").read_text() == (tmp_path / "file").read_text() == "precious"
 
 
+@pytest.mark.parametrize(
+    "mark", ["notes", '{"my": "notes"}', '{"entries": ["."]}', '{"entries": [".", ""], "made_by": "prism export"}']
+)
+def test_a_mark_of_another_program_or_of_everything_gives_no_folder_away(chosen, tmp_path, mark):
+    (tmp_path / "prism.json").write_text(mark)
+    (tmp_path / "precious").write_text("precious")
+    with pytest.raises(OutputError, match="is no part of a folder that prism export has written"):
+        export(chosen, tmp_path, overwrite=True)
+    (tmp_path / "precious").unlink()
+    if "made_by" not in mark:
+        with pytest.raises(OutputError, match=r"prism\.json' is no part of"):
+            export(chosen, tmp_path, overwrite=True)
+
+
 @pytest.mark.parametrize("name", ["LICENSE", ".git/HEAD", "train/mine/a.mp4", "train/{}/LICENSE"])
 def test_an_export_that_holds_what_somebody_put_there_is_never_overwritten(chosen, tmp_path, name):
     export(chosen, tmp_path / "hub")
