@@ -157,6 +157,10 @@ class Tensors(Format):
         yield from zip(clips, clips, strict=True)
 
 
+RATE = 8
+"""Frames a second for which every video is encoded: x264 gives frames that are shown longer more bytes."""
+
+
 def encoded(clip: Tensor, rate: Fraction, quality: int | None) -> bytes:
     """An mp4 file of a clip (T, 3, H, W) at a quality in 0..100; where it is None, every 8-bit pixel is kept."""
     content, colours = io.BytesIO(), dict[str, int]()
@@ -164,16 +168,20 @@ def encoded(clip: Tensor, rate: Fraction, quality: int | None) -> bytes:
     # The same bytes every time, as in `artifacts/encodings/sparse.py`.
     how |= {"preset": "slow", "threads": "1", "mbtree": "0"}
     with av.open(content, "w", format="mp4") as container:
-        stream = container.add_stream("libx264rgb" if quality is None else "libx264", rate=rate, options=how)
+        stream = container.add_stream("libx264rgb" if quality is None else "libx264", rate=RATE, options=how)
+        stream.time_base = 1 / rate
         stream.pix_fmt, (stream.height, stream.width) = "rgb24", clip.shape[2:]
         if quality is not None:
             stream.pix_fmt, stream.color_range, stream.colorspace = "yuv420p", ColorRange.JPEG, Colorspace.ITU601
             stream.color_primaries, stream.color_trc = ColorPrimaries.BT709, ColorTrc.IEC61966_2_1
             colours = {"dst_colorspace": Colorspace.ITU601, "dst_color_range": ColorRange.JPEG}
+        packets = list[av.Packet]()
         for levels in as_levels(clip):
             frame = av.VideoFrame.from_ndarray(levels, format="rgb24")
-            container.mux(stream.encode(frame.reformat(format=stream.pix_fmt, **colours)))
-        container.mux(stream.encode())
+            packets += stream.encode(frame.reformat(format=stream.pix_fmt, **colours))
+        for packet in [*packets, *stream.encode()]:
+            packet.time_base, packet.duration = 1 / rate, 1
+            container.mux(packet)
     return content.getvalue()
 
 

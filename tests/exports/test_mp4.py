@@ -1,6 +1,7 @@
 """Videos as mp4: colours are told, and nothing is lost with --lossless."""
 
 import math
+from fractions import Fraction
 
 import av
 import pytest
@@ -43,6 +44,17 @@ def test_videos_are_encoded_to_the_same_bytes_again_and_higher_quality_takes_mor
     export(condensed, tmp_path / "again", quality=65)
     for path in (tmp_path / "again").rglob("*.mp4"):
         assert path.read_bytes() == (tmp_path / "65" / path.relative_to(tmp_path / "again")).read_bytes()
+
+
+def test_frames_a_second_change_when_frames_are_shown_and_nothing_of_what_they_show(store, tmp_path):
+    condensed = select(store)
+    losses = {export(condensed, tmp_path / f"{fps}", fps=fps).psnr for fps in (0.1, 8, 29.97, 50)}
+    assert len(losses) == 1
+    with av.open(next((tmp_path / "29.97").rglob("*.mp4"))) as container:
+        stream = container.streams.video[0]
+        assert (stream.average_rate, stream.frames) == (Fraction(2997, 100), condensed.num_frames)
+        times = [float(frame.time) for frame in container.decode(video=0)]
+    assert times == pytest.approx([frame / 29.97 for frame in range(condensed.num_frames)])
 
 
 def test_without_loss_every_8_bit_pixel_is_kept_whatever_the_size(make_store, tmp_path):
