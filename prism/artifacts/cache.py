@@ -33,7 +33,7 @@ class CacheFile:
     def of(cls, store: ClipStore, kind: str, key: dict[str, Any], device: torch.device) -> "CacheFile":
         identity = canonical_json([store.fingerprint, key, versions(), *rounding(device)])
         digest = hashlib.sha256(identity.encode()).hexdigest()
-        return cls(store.path / "cache" / f"{kind}-{digest[:16]}.safetensors", kind)
+        return cls(store.place / "cache" / f"{kind}-{digest[:16]}.safetensors", kind)
 
     def load(self) -> Tensor | None:
         """The tensor, float32 on the CPU; None where it is not kept, or the file is damaged."""
@@ -51,6 +51,8 @@ class CacheFile:
     def save(self, tensor: Tensor) -> None:
         """Keep the tensor where that is possible; beyond `KEPT_BYTES` the oldest of its kind are removed."""
         # A store may lie where nothing can be written, or another run may fill or clear the same cache.
+        if not (self.path.parents[1] / "store.json").exists():
+            return  # The store was moved meanwhile.
         with contextlib.suppress(OSError, OutputError), lock(self.path):
             held = tensor.cpu().contiguous()
             data = safetensors.torch.save({self.kind: held}, metadata={"sha256": _digest(held)})

@@ -103,6 +103,7 @@ class Clips:
     def subset(self, positions: Tensor | Sequence[int]) -> "Clips":
         """The clips at the given positions, in that order, or where a mask is True."""
         index = torch.as_tensor(positions)
+        index = index if len(index) else index.long()  # An empty list becomes floats.
         return Clips(self.frames[index], self.labels[index], self.classes)
 
 

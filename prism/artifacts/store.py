@@ -133,13 +133,15 @@ class ClipStore:
     """
 
     def __init__(self, path: Path, header: StoreHeader, sources: Sequence[ClipSource]) -> None:
-        self.path, self.header, self.sources = path, header, sources
+        # Where it is found from another working folder, too.
+        self.path, self.place = path, Path(os.path.abspath(path))
+        self.header, self.sources = header, sources
         self.classes, self.flip = header.classes, header.flip
         self.num_frames, self.size = header.num_frames, header.size
         self.splits = tuple(split for split in SPLITS if split in header.splits)
         self.clip_bytes = 3 * header.num_frames * header.size[0] * header.size[1]
         self.name = str(header.settings.get("name") or path.resolve().name)
-        self._stamp = _stamp(path)
+        self._stamp = _stamp(self.place)
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> "ClipStore":
@@ -172,7 +174,7 @@ class ClipStore:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process, or machine, gets the place of a store, opens the files there and compares them.
-        return _arrived, (os.path.abspath(self.path), self.fingerprint)
+        return _arrived, (str(self.place), self.fingerprint)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -216,13 +218,13 @@ class ClipStore:
         self.check_unchanged()
         # Copy-on-write keeps the file unchanged and spares torch's warning about read-only memory.
         shape = (len(self), self.num_frames, 3, *self.size)
-        frames = np.memmap(self.path / "frames.u8", np.uint8, mode="c", shape=shape)
+        frames = np.memmap(self.place / "frames.u8", np.uint8, mode="c", shape=shape)
         self.check_unchanged()
         return torch.from_numpy(frames)
 
     def check_unchanged(self) -> None:
         """Raise an ArtifactError if the files are no longer those opened, by place, size and time."""
-        if _stamp(self.path) != self._stamp:
+        if _stamp(self.place) != self._stamp:
             said = f"store '{self.path}' was changed, replaced or moved while it was being used"
             raise ArtifactError(f"{said}. Nothing that was made of it since is saved: start again.")
 

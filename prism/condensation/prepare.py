@@ -300,7 +300,7 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
     Where they cannot be kept, the run computes those of each network when it needs them.
     """
     files = {need: networks.kept(*need) for need in sorted(blocks)}
-    if None in files.values() or not os.access(networks.store.path, os.W_OK):
+    if None in files.values() or not os.access(networks.store.place, os.W_OK):
         return
     block, total = networks.block, networks.block * len(files)
     num_bytes = 4 * total * len(networks.store.classes) * networks.network.embed_dim

@@ -47,6 +47,13 @@ def test_a_file_in_which_one_bit_of_each_value_has_changed_is_none_until_it_is_m
     assert file.path.read_bytes() == written
 
 
+def test_a_store_that_was_moved_meanwhile_gets_no_folder_where_it_was(make_store, tmp_path):
+    store = make_store()
+    store.path.rename(tmp_path / "moved")
+    file_of(store).save(VALUES)
+    assert not store.path.exists()
+
+
 def test_a_store_that_cannot_be_written_keeps_nothing_and_works(make_store):
     store = make_store()
     (store.path / "cache").write_text("in the way")

@@ -1,6 +1,7 @@
 """The clip store: its bytes are specified, damage is named, and sampling is fair."""
 
 import json
+import pickle
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -261,3 +262,16 @@ def test_every_clip_of_a_class_is_drawn_equally_often(ragged):
 )
 def test_classes_that_are_all_numbers_are_ordered_as_numbers(names, ordered):
     assert ordered_classes(names) == ordered
+
+
+def test_a_store_of_a_relative_path_is_found_from_another_folder(make_store, tmp_path, monkeypatch):
+    path = make_store().path
+    monkeypatch.chdir(path.parent)
+    store = ClipStore.open(path.name)
+    monkeypatch.chdir(tmp_path.parent)
+    assert len(pickle.loads(pickle.dumps(store)).clips("train")) == len(store.clips("train")) > 0
+
+
+def test_no_clips_are_a_subset(store):
+    clips = store.clips("train")
+    assert len(clips.subset([])) == len(clips.subset(torch.zeros(len(clips), dtype=torch.bool))) == 0
