@@ -24,8 +24,8 @@ from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, STORE, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
 from prism.config import as_path
-from prism.errors import ArtifactError, ClipError, PrismError
-from prism.machine.files import write_atomically
+from prism.errors import ArtifactError, ClipError, ConfigError, PrismError
+from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json, parse_json
 
@@ -216,6 +216,7 @@ class CondensedSet:
         Raises:
             ArtifactError: classes, length or size are not the store's, or a class has no video.
             ClipError: the pixels are not finite, or floats in 0..255.
+            ConfigError: no file can hold an option, or the seed is no whole number.
         """
         store = ClipStore.of(store)
         if tuple(clips.classes) != store.classes:
@@ -226,7 +227,10 @@ class CondensedSet:
         counts = clips.labels.bincount(minlength=len(store.classes))
         if missing := (counts == 0).nonzero().flatten().tolist():
             raise ArtifactError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
-        made = options if seed is None else {"seed": seed, **options}
+        made: dict[str, Any] = {"method": method, **options} | ({} if seed is None else {"seed": seed})
+        made = {key: _as_value(key, value) for key, value in made.items()}
+        if type(method) is not str or type(made.get("seed", 0)) is not int:
+            raise ConfigError(f"method = {method!r}, seed = {seed!r}, but they must be a text and a whole number.")
         labels, order = clips.labels.cpu().sort(stable=True)
         frames = clips.frames.detach().cpu()[order]
         pixels = as_pixels(frames)
@@ -234,7 +238,8 @@ class CondensedSet:
             raise ClipError(f"frames have a mean of {mean:.3g}, but they must be finite, and floats lie in 0..1.")
         kept: Encoding = STORAGES.make(storage or ("uint8" if frames.dtype == torch.uint8 else "float32"))
         encoding = kept.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
-        source = {"method": method, "config": made, "versions": versions(), "store": store.fingerprint}
+        source = {"method": made.pop("method"), "config": made}
+        source |= {"versions": versions(), "store": store.fingerprint}
         return cls(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
     @cached_property
@@ -257,8 +262,13 @@ class CondensedSet:
         return safetensors.torch.save(self._tensors, metadata={"prism": canonical_json(self.metadata)})
 
     def save(self, path: str | Path) -> None:
-        """Write the set to a file; if that fails, an older file of that name stays."""
-        write_atomically(Path(path), self.to_bytes())
+        """Write the set to a file; if that fails, an older file of that name stays.
+
+        Raises:
+            BusyError: another run is writing the file.
+        """
+        with lock(path):
+            write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
@@ -281,6 +291,16 @@ class CondensedSet:
         except (PrismError, ValueError, RuntimeError) as error:
             what = "" if isinstance(error, PrismError) else "not a valid condensed set: "
             raise ArtifactError(f"'{path}': {what}{str(error).rstrip('.')}.") from None
+
+
+def _as_value(name: str, value: Any) -> Any:
+    """A value as JSON holds it, numbers of NumPy as Python's; a ConfigError where it cannot."""
+    value = value.tolist() if type(value).__module__ == "numpy" else value
+    try:
+        canonical_json(value).encode()
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} = {value!r:.200}, but it must be a number or a text.") from None
+    return value
 
 
 def _digest(content: dict[str, Any], tensors: Mapping[str, Tensor]) -> str:

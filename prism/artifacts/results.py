@@ -14,7 +14,7 @@ from typing import Any
 from prism.artifacts.kinds import JSON, LARGEST, RESULT, check_format, kind_of, typed
 from prism.config import as_path
 from prism.errors import ArtifactError
-from prism.machine.files import write_atomically
+from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
 from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 
@@ -270,8 +270,13 @@ class Result:
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the result to a file; if that fails, an older file of that name stays."""
-        write_atomically(Path(path), self.to_json().encode())
+        """Write the result to a file; if that fails, an older file of that name stays.
+
+        Raises:
+            BusyError: another run is writing the file.
+        """
+        with lock(path):
+            write_atomically(Path(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Result":

@@ -99,7 +99,7 @@ def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
         # The records of one share after the other, each from its own `start`.
         parts = (telemetry_path(path).read_bytes() for path in found)
         write_atomically(telemetry_path(order.output), b"".join(parts))
-        condensed.save(order.output)
+        write_atomically(order.output, condensed.to_bytes())
         run_path(order.output).unlink()
         shutil.rmtree(shards_path(order.output), ignore_errors=True)
         return condensed

@@ -142,5 +142,5 @@ class RunRecorder:
         ends = {"seconds": round(self.seconds, 3), "peak_memory_bytes": peak_memory_bytes()}
         self.telemetry.write("end", **ends, keyframes=condensed.keyframe_counts.tolist())
         self.telemetry.sync()
-        condensed.save(self.output)
+        write_atomically(self.output, condensed.to_bytes())
         discard(self.checkpoint)

@@ -18,7 +18,7 @@ from prism.errors import ConfigError, DivergedError
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.devices import deterministic, pick_device
 from prism.machine.executors import completed, computing, end_where_stopped, stoppable
-from prism.machine.files import check_output_file, lock
+from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.progress import Advance, no_progress, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.randomness import generator
@@ -284,7 +284,7 @@ class Evaluation:
                     runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
                     result = replace(result, runs=runs, provenance=provenance())
                     if run.path is not None:
-                        result.save(run.path)
+                        write_atomically(run.path, result.to_json().encode())
                     lead = result.metrics[0]
                     advance(steps, **{lead: f"{100 * one.scores[lead]:.1f}%"})
         if diverged:

@@ -15,7 +15,7 @@ from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
-from prism.machine.files import check_output_file, discard, lock
+from prism.machine.files import check_output_file, discard, lock, write_atomically
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
@@ -65,7 +65,7 @@ def select(
         about = store.classes, store.normalisation, store.flip, source, takes
         condensed = CondensedSet(encoding, clips.labels[chosen[::takes]], *about)
         if run.path is not None:
-            condensed.save(run.path)
+            write_atomically(run.path, condensed.to_bytes())
             if run.overwrite:
                 # The telemetry is that of the overwritten set.
                 discard(telemetry_path(run.path))

@@ -1,15 +1,18 @@
 """Videos that were made elsewhere become a set, which every verb takes as it takes PRISM's own."""
 
+import math
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import prism
 from prism.artifacts.clips import Clips
 from prism.artifacts.encodings.sparse import H264, Float32, UInt8
-from prism.errors import ArtifactError, ClipError
+from prism.errors import ArtifactError, ClipError, ConfigError
 
 TINY = {"width": 4, "epochs": 2, "seeds": 2, "device": "cpu"}
 
@@ -66,6 +69,21 @@ def test_sets_of_one_method_from_several_seeds_are_a_group_with_a_lead(store, ch
 def test_what_no_verb_could_use_is_refused_at_once(store, chosen, change, error, says):
     with pytest.raises(error, match=says):
         prism.CondensedSet.from_clips(replace(chosen, **change), store, method="mine")
+
+
+def test_numbers_of_numpy_are_numbers_and_options_that_no_file_can_hold_are_refused(store, chosen):
+    options = {"seed": np.int64(3), "rate": np.float32(0.5)}
+    made = prism.CondensedSet.from_clips(chosen, store, method="mine", **options)
+    assert made.source["config"] == {"seed": 3, "rate": 0.5}
+    assert type(made.source["config"]["seed"]) is int
+    for options in ({"rate": math.nan}, {"by": Path("x")}, {"by": torch.tensor(1)}, {"by": "\ud800"}):
+        with pytest.raises(ConfigError, match=r"^(by|rate) = .* a number or a text"):
+            prism.CondensedSet.from_clips(chosen, store, method="mine", **options)
+    for seed in (1.5, "a", True):
+        with pytest.raises(ConfigError, match=r"seed = .* must be .* a whole number"):
+            prism.CondensedSet.from_clips(chosen, store, method="mine", seed=seed)
+    with pytest.raises(ConfigError, match=r"method = 5, .* must be a text"):
+        prism.CondensedSet.from_clips(chosen, store, method=5)
 
 
 @pytest.mark.parametrize("storage", [Float32(), UInt8(), H264(quality=50), "uint8", "yuv420"])

@@ -12,6 +12,7 @@ import pytest
 from conftest import write_store
 from videos import write_classes
 
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.condense import condense
 from prism.errors import BusyError, OutputError
@@ -80,6 +81,16 @@ def test_a_second_run_is_refused_and_the_lock_of_a_dead_run_does_not_block(name,
         run(inputs, output)
     assert output.exists()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_set_and_a_result_are_saved_by_one_writer_at_a_time(inputs, tmp_path):
+    made, path = CondensedSet.load(inputs / "set"), tmp_path / "output"
+    for saved in (made, evaluate(made, inputs / "store", **SCHEDULE)):
+        with another_run(path), pytest.raises(BusyError):
+            saved.save(path)
+        assert not path.exists()
+        saved.save(path)
+        path.unlink()
 
 
 def test_a_process_that_a_dead_run_has_forked_keeps_nobody_off(tmp_path):
