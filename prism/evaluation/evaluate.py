@@ -86,9 +86,12 @@ def evaluate(
         else:
             source = CondensedSet.load(condensed)
             subject = subject_of_set(source, relative_to_result(condensed, path), store, config)
-        if store.flip and not source.flip and config.flip != "never":
+        is_clean = config.protocol == "clean"
+        is_mirrored = config.flip != "never" and (is_clean or subject.kind != "condensed")
+        if store.flip and not source.flip and is_mirrored:
             said = f"mirroring keeps the labels of '{store.path}', but not those of the clips to train on"
-            raise ConfigError(f"{said}. Pass --flip never.")
+            remedy = "Pass --flip never" if is_clean else "Ingest both with the same --flip"
+            raise ConfigError(f"{said}. {remedy}.")
         leaks = subject.leak_caution()
         note(leaks and f"Caution: {leaks}", enabled=run.progress)
         task = Evaluation(store, config, source, subject, run.device)

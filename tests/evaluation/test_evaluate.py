@@ -121,6 +121,13 @@ def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, chan
         score(altered(**changes), store)
 
 
+def test_protocol_wang2024_which_mirrors_no_set_takes_one_that_must_not_be_mirrored(make_store):
+    store, other = make_store(random_test_windows=3), make_store(random_test_windows=3, flip=False)
+    assert score(altered(flip=False), store, protocol="wang2024").runs
+    with pytest.raises(ConfigError, match="Ingest both with the same --flip"):
+        score(None, store, train=other, protocol="wang2024")
+
+
 def cut_otherwise(store: ClipStore, folder: Path, **changes: Any) -> ClipStore:
     """The same clips of a store of 2 training, 1 validation and 2 test clips a class, train and test exchanged.
 
