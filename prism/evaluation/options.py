@@ -53,8 +53,8 @@ protocol does: clean always; wang2024 never for a set, once for the clips of --t
     split: Annotated[Split, Group("Scoring")] = "test"
     """Real clips to score on; choose settings on val, report test."""
     protocol: Literal["clean", "wang2024"] = "clean"
-    """How clips are shown: `clean` normalises and scores every clip by itself; `wang2024` is that of Wang et al. \
-with all its quirks, for numbers beside theirs. Both score a network after its last epoch."""
+    """How clips are shown: `clean` normalises and scores every clip by itself; `wang2024` is that of Wang et \
+al., for numbers beside theirs. Both score a network after its last epoch."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
         """Protocol wang2024 scores on test clips only, and fixes when clips are mirrored."""

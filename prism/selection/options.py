@@ -43,7 +43,7 @@ of the height and width, or `h264`, compressed video."""
     width: Annotated[int, between(0, 4096)] = 0
     """Channels of its first block; 0 for the published number."""
     epochs: Annotated[int, at_least(0)] = 50
-    """Passes over all training clips that it is trained for; 0 leaves it random. Its embeddings are kept \
-in the store and shared by every vpc."""
+    """Passes over all training clips that it is trained for; 0 leaves it random. The store keeps \
+the network for every vpc."""
     embedder_seed: int = 0
     """Seed of its initial values and its training."""
