@@ -174,7 +174,7 @@ def reproduce(
     """
     from rich.console import Console
 
-    if list_ or not name:
+    if list_ or not (name or data):
         from prism.reproduction.paper import exhibits
 
         for exhibit in exhibits().values():
@@ -182,6 +182,8 @@ def reproduce(
         return
     if not data:
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
+    if not name:
+        raise ConfigError("reproduce needs the name of a table, which stands before --data.")
     names = [name for given in rows for name in given.split(",")]
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": names, "dry_run": dry_run}
     found = call(prism.reproduce, name, data, output, run=run, **chosen)

@@ -109,16 +109,20 @@ class Comparison:
         yield SIZES
         yield (
             f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± standard error over sets (sets × "
-            "networks of each); of one set over its networks (networks), which says nothing of other sets."
+            "networks of each); of one set over its networks (networks), which says nothing of other sets. The "
+            "paper's ± is a deviation over networks."
         )
         if leads := [line.lead for line in self.lines if line.lead]:
+            recordings = ", and over test recordings" if any(lead.recordings for lead in leads) else ""
             yield (
                 f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t) over sets, those of one seed "
-                "paired, and over test recordings."
+                f"paired{recordings}."
             )
             if any(lead.interval is None for lead in leads):
                 yield NO_INTERVAL
         rows = [line.row for line in self.lines if line.row]
+        if any(line.row and line.cell.metric not in line.row.first.metrics for line in self.lines):
+            yield "Stores of up to five classes have no top-5 score."
         if protocols := sorted({row.first.protocol for row in rows}):
             yield f"Protocol {' and '.join(protocols)}."
         if splits := sorted({row.first.data.split for row in rows} - {*TESTS}):

@@ -121,7 +121,8 @@ def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
     subject = done.sets[step.made.path] if step.made else fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
     check_same_run(f"'{step.path}'", found, {"config": config, "data": fingerprint, "set": subject})
-    done.results[step.path] = result.of_seeds(step.seeds)
+    # Tables share a file, each under a name of its own.
+    done.results[step.path] = replace(result.of_seeds(step.seeds), label=step.label)
     return {run.seed for run in result.runs} >= set(step.seeds)
 
 
@@ -133,7 +134,8 @@ def _run(step: SetStep | ScoreStep, done: Progress, run: Run) -> None:
             if step.made is not None and step.made.path in done.failures:
                 return
             condensed, train = (step.made.path, None) if step.made else (None, store)
-            evaluate(condensed, store, step.config, how, train=train, label=step.label)
+            label = Result.load(step.path).label if step.path.exists() else step.label
+            evaluate(condensed, store, step.config, how, train=train, label=label)
         elif isinstance(step.config, SelectConfig):
             select(store, step.config, replace(run, output=step.path, executor=None))
         else:

@@ -177,6 +177,16 @@ def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_pat
 
 
 @pytest.mark.usefixtures("made")
+def test_a_table_goes_on_with_a_result_that_another_one_has_begun_under_its_own_names(store, tmp_path, tiny):
+    for file in (tmp_path / "out").rglob("prism-vpc1-seed0.convnet3d.json"):
+        Result.load(file).of_seeds(range(1)).save(file)
+    found = reproduced(store, tmp_path / "out", tiny, "table6b", rows=["prism"])
+    assert [len(line.row.first.runs) for line in found.lines] == [2]
+    assert "Caution" in found.to_markdown()
+    assert "with insertion" not in found.to_markdown()
+
+
+@pytest.mark.usefixtures("made")
 def test_rows_are_chosen_by_name_and_have_a_table_of_their_own(store, tmp_path, tiny):
     found = reproduced(store, tmp_path / "out", tiny, rows=["prism", "random"])
     assert [line.cell.name for line in found.lines] == ["random", "prism"]
@@ -200,7 +210,11 @@ def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_ma
         there = reproduced(store, tmp_path / "there", tiny, "table3", vpc=[1], executor=executor)
     labels = [line.cell.label for line in here.lines]
     assert {"Wang et al.", "PRISM"} <= set(labels)
-    assert [line.ours for line in here.lines] == [line.ours for line in there.lines]
+    # Two classes have no top-5 score.
+    assert [line.ours for line in here.lines] == [None] * len(labels)
+    assert "up to five classes have no top-5 score" in here.to_markdown()
+    scores = [[[one.scores for one in line.row.first.runs] for line in made.lines] for made in (here, there)]
+    assert scores[0] == scores[1]
     sets = [
         {name: data for name, data in contents(tmp_path / at).items() if name.endswith(".safetensors")}
         for at in ("here", "there")
