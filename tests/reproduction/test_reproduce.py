@@ -429,6 +429,13 @@ def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_st
         plan(exhibit("table1"), [make_store(random_test_windows=3)], tmp_path, recipes=[recipe], vpc=[1])
 
 
+def test_a_recipe_that_makes_two_rows_one_is_refused(make_store, tmp_path):
+    recipe = tmp_path / "own.toml"
+    recipe.write_text('[condense]\ninsertion = "never"\n')
+    with pytest.raises(ConfigError, match=r"prism-.*' and 'without-insertion-.*' are one set by the recipes"):
+        plan(exhibit("table6a"), [make_store()], tmp_path, scale="small", recipes=[recipe])
+
+
 def test_scores_on_other_clips_than_the_papers_are_said(line_of):
     lines = [line_of(SEVENTEEN, [40.0], split=split) for split in ("test", "test-random", "val")]
     said = [" ".join(Comparison(exhibit("table6a"), "full", (line,), Path("out")).notes) for line in lines]
