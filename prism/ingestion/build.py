@@ -28,7 +28,7 @@ from prism.config import as_dict, as_path
 from prism.errors import OutputError, SourceError
 from prism.ingestion.decode import Outcome
 from prism.ingestion.items import write_items
-from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, why_skipped
+from prism.ingestion.listing import DataSet, Listing, VideoSource, files_of, why_skipped
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task, decode_all, sync_slots
 from prism.ingestion.splits import list_videos, recordings_beside_paths, split_videos
@@ -248,7 +248,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
 def _stamp(path: Path) -> str:
     """A digest of name, size and time of change of a video's files."""
     digest = hashlib.sha256()
-    for file in frame_files(path) if path.is_dir() else [path]:
+    for file in files_of(path):
         digest.update(file.name.encode(errors="surrogateescape"))
         with suppress(OSError):
             found = file.stat()

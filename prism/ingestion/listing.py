@@ -156,6 +156,11 @@ def frame_files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(images, key=parts.__getitem__)]
 
 
+def files_of(video: Path) -> list[Path]:
+    """The file of a video, or those of its frames."""
+    return frame_files(video) if video.is_dir() else [video]
+
+
 def videos_under(listing: Listing, folder: Path, follow_links: bool) -> Iterator[Path]:
     """Every visible video at any depth under a folder of a source: a file, or a folder of frames."""
     searched = {os.path.realpath(folder)}

@@ -6,7 +6,6 @@ a network that remembers places look as if it knew actions.
 
 import os
 import re
-import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from prism.ingestion.listing import (
     VIDEO_SUFFIXES,
     Listing,
     VideoSource,
+    files_of,
     named,
     suffixes,
     why_skipped,
@@ -217,16 +217,16 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
 
 
 def _copies(videos: Sequence[VideoSource]) -> Iterator[str]:
-    """Videos that have the bytes of one in another split; few files are read: those of one size."""
-    of_size, first = defaultdict[int, list[VideoSource]](list), dict[str, VideoSource]()
+    """Videos that have the bytes of one in another split; few are read: those of one size."""
+    of_size, first = defaultdict[int, list[VideoSource]](list), dict[tuple[str, ...], VideoSource]()
     for video in videos:
         with suppress(OSError):
-            found = video.path.lstat()
-            # A link may leave the source, and a pipe would never end.
-            if stat.S_ISREG(found.st_mode) and found.st_size:
-                of_size[found.st_size].append(video)
+            if size := sum(file.stat().st_size for file in files_of(video.path)):
+                of_size[size].append(video)
     for video in (video for group in of_size.values() if len({v.split for v in group}) > 1 for video in group):
         with suppress(OSError):
-            other = first.setdefault(file_sha256(video.path), video)
+            # A pipe would never end.
+            digests = tuple(file_sha256(file) for file in files_of(video.path) if file.is_file())
+            other = first.setdefault(digests, video)
             if other.split != video.split:
                 yield f"'{video.relative}' ({video.split}) of '{other.relative}' ({other.split})"

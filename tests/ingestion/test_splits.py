@@ -171,3 +171,18 @@ def test_copies_in_two_splits_are_counted_and_two_are_named(alike):
         "'train/a/1.mp4' (train), 'test/b/3.mp4' (test) of 'train/b/2.mp4' (train)). A network is then scored on "
         "what it has seen. Remove one."
     )
+
+
+def test_copies_are_found_where_videos_are_folders_of_frames_and_links(alike):
+    config, pool = IngestConfig(val_fraction=0, follow_links=True), alike.parent
+    for split in ("train", "test"):
+        (alike / split / "a/9").mkdir()
+        for name in ("1.png", "2.png"):
+            (alike / split / "a/9" / name).write_bytes(name.encode() * 2)
+        (pool / split).write_bytes(b"the same")
+        (alike / split / "b/9.mp4").symlink_to(pool / split)
+    # As many bytes, in another order.
+    shutil.copytree(alike / "train/a/9", alike / "test/b/8")
+    (alike / "test/b/8/1.png").rename(alike / "test/b/8/3.png")
+    (note,) = make_plan(alike, config).listing.notes
+    assert "byte for byte: 2 ('test/a/9' (test) of 'train/a/9' (train), 'test/b/9.mp4' (test) of" in note
