@@ -196,7 +196,8 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
         if name == video.relative:
             single.append(name)
         else:
-            splits_of[f"{video.label}/{name}"].add(video.split)
+            # Names alone may count the recordings of each class on their own, as UCF101's do.
+            splits_of[name if pattern or video.recording else f"{video.label}/{name}"].add(video.split)
     if pattern and single:
         said = f"group pattern '{pattern}' finds no recording in {named(single)} of {len(videos):,} paths"
         remedy = "A .csv list may name recordings in a column group."
