@@ -32,6 +32,7 @@ LINKED_AGAIN = "it is a link to a folder that is searched already."
 POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there, or fetch it with git lfs pull."
 NESTED = "it lies in a folder within a class folder: move it into that of its class, or write a .csv list."
 LOOSE = "it lies beside the class folders: move it into that of its class, or write a .csv list."
+TWINS = "videos of one name, most likely one clip twice (remove one of each, or name both in a .csv list)"
 OUTSIDE = "it lies in none of the split folders."
 UNLISTED = "videos that no list names are left out"
 MISSING = "it is missing: a list names it, but the source does not hold it."
@@ -147,6 +148,12 @@ def why_skipped(skipped: Mapping[str, str]) -> str:
 def visible(names: Iterable[str], suffixes: str | tuple[str, ...] = "") -> list[str]:
     """Names that end in one of the suffixes, in any case, and are not hidden; sorted."""
     return sorted(name for name in names if name.lower().endswith(suffixes) and not name.startswith("."))
+
+
+def without_suffixes(name: str) -> str:
+    """The name of a video without its suffixes: `id.mp4.mkv` is `id`."""
+    stem, suffix = os.path.splitext(name)
+    return without_suffixes(stem) if suffix.lower() in VIDEO_SUFFIXES else name
 
 
 def frame_files(folder: Path) -> list[Path]:
@@ -271,6 +278,12 @@ class Auto(Layout):
                 listing.add(path, above[0], split)
             else:
                 listing.skip(path, OUTSIDE if split is None else NESTED if above else LOOSE)
+        first = dict[str, VideoSource]()
+        for video in listing.videos:
+            other = first.setdefault(without_suffixes(video.relative), video)
+            # One may be a link to the other.
+            if video is not other and os.path.realpath(video.path) != os.path.realpath(other.path):
+                listing.faults[source, TWINS].append(f"'{other.relative}' and '{video.relative}'")
         classes = source.glob("[!.]*/[!.]*/" if has_splits else "[!.]*/")
         if has_splits:
             classes = (path for path in classes if path.parent.name in SPLIT_NAMES)
@@ -299,7 +312,6 @@ class Auto(Layout):
                 listing.fault(source, "a video that it has before", line, relative)
             else:
                 listing.add(root / relative, row["label"], splits[split], row.get("group", ""))
-        listing.check()
         if first:
             # The folder that holds all that is listed: the list itself may lie far above it.
             above = root / os.path.commonpath([os.path.dirname(relative) for relative in first])

@@ -20,13 +20,13 @@ from prism.errors import SourceError
 from prism.ingestion.listing import (
     MISSING,
     UNLISTED,
-    VIDEO_SUFFIXES,
     Layout,
     Listing,
     csv_rows,
     named,
     read_list,
     videos_under,
+    without_suffixes,
 )
 
 VALIDATION_IS_TEST = "The validation videos of this data set are the test split, as in the literature."
@@ -85,7 +85,6 @@ class OfficialLists(Layout):
             elif len({os.path.realpath(path) for path in paths}) > 1:
                 both = " and ".join(f"'{listing.relative(path)}'" for path in paths[:2])
                 listing.faults[source, "videos that are there more than once"].append(both)
-        listing.check()
         unlisted = found.keys() - folders_of.keys()
         listing.caution(UNLISTED, (listing.relative(path) for stem in unlisted for path in found[stem]))
         return listing
@@ -100,10 +99,7 @@ class OfficialLists(Layout):
         return name.casefold() if self.ignores_case else name
 
     def _stem(self, name: str) -> str:
-        """A name without its suffixes: `id.mp4.mkv` is `id`."""
-        while name.lower().endswith(VIDEO_SUFFIXES):
-            name = name.rpartition(".")[0]
-        return self._fold(name)
+        return self._fold(without_suffixes(name))
 
 
 def _files(folders: Sequence[Path], *names: Sequence[str]) -> list[Path]:

@@ -49,6 +49,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     if not isinstance(listing, Listing):
         given = f"layout {LAYOUTS.name_of(config.layout)} gives a {type(listing).__name__}"
         raise ConfigError(f"{given}, not a Listing. docs/api.md shows one.")
+    listing.check()
     _keep_files(listing, config.follow_links)
     if lost := sorted(listing.labels.keys() - {video.label for video in listing.videos}):
         path = min(listing.labels[label] for label in lost)

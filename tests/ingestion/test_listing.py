@@ -20,6 +20,7 @@ from prism.ingestion.listing import (
     NESTED,
     OUTSIDE,
     POINTER,
+    TWINS,
     VIDEO_SUFFIXES,
     Layout,
     Listing,
@@ -95,6 +96,13 @@ def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
     touch(tmp_path, *(f"{label}/{k}.{suffix}" for label in "ab" for k in (0, 1) for suffix in ("mp4", "jpg")))
     assert names(tmp_path) == ["a/0.mp4", "a/1.mp4", "b/0.mp4", "b/1.mp4"]
     assert [path.name for path in videos_under(Listing(tmp_path), tmp_path, False)] == ["0.mp4", "1.mp4"] * 2
+
+
+def test_a_clip_that_is_there_twice_under_one_name_is_refused_unless_a_list_names_both(tmp_path):
+    twice = touch(tmp_path, "a/1.mp4", "a/1/0.png", "a/2.avi", "a/2.MP4", "b/1.mp4", "b/3.gif", "b/4.gif")
+    (twice / "b/3.mp4").symlink_to("3.gif")
+    assert refused(twice) == (f"'{twice}' has {TWINS}: 2 ('a/2.MP4' and 'a/2.avi', 'a/1.mp4' and 'a/1').")
+    assert len(found(write_list(twice, "path,label\na/1.mp4,a\na/1,a\nb/1.mp4,b\n"))) == 3
 
 
 def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
