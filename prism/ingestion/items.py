@@ -4,6 +4,7 @@ Every item becomes a folder of pictures, without loss, and a list names them all
 """
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from prism.errors import ClipError, SourceError
 from prism.ingestion.listing import SPLIT_NAMES, DataSet
 from prism.machine.files import writing
 from prism.machine.progress import progress_bar
-from prism.machine.text_io import csv_text, reason
+from prism.machine.text_io import as_text, csv_text, reason
 
 VIDEO_KEYS, LABEL_KEYS = ("video", "frames"), ("label", "labels")
 """Names of the frames and the label of an item that is a table."""
@@ -69,7 +70,7 @@ def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str
         frames, label = item[0], item[-1]
     if frames is None or label is None:
         raise ClipError(f"{where} must be (frames, label), or a table with 'video' and 'label'.")
-    if not isinstance(label, str) or not label:
+    if not isinstance(label, str):
         most, number = len(names) if names is not None else 2**31, -1
         with suppress(TypeError):
             number = operator.index(cast(Any, label))
@@ -77,7 +78,17 @@ def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str
             known = "0, 1, …" if names is None else f"0..{most - 1}"
             raise ClipError(f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {known}.")
         label = str(number if names is None else names[number])
-    return frames, label, "" if group is None else str(group)
+    # A table of pandas has nan, NaT or <NA> for no group.
+    group = "" if not isinstance(group, str) and str(group) in ("None", "nan", "NaT", "<NA>") else str(group)
+    return frames, _plain(label, "label", where), group and _plain(group, "group", where)
+
+
+def _plain(text: str, what: str, where: str) -> str:
+    """A label or group that a list gives back as it is."""
+    if not text or text != text.strip() or text != as_text(text) or re.search(r"[\0\r\n]", text):
+        allowed = "one line of text, in UTF-8 and without a zero byte or spaces at its ends"
+        raise ClipError(f"{where} has the {what} {text[:80]!r}, but it must be {allowed}.")
+    return text
 
 
 def _frames(video: Any, where: str) -> np.ndarray:

@@ -115,6 +115,13 @@ def test_items_of_one_recording_come_into_one_split(tmp_path):
     assert named == {"0000000", "0", "1", "2", "3", "4"}
 
 
+@pytest.mark.parametrize("missing", [None, "", float("nan"), np.float32("nan"), np.datetime64("NaT")])
+def test_an_item_whose_group_is_missing_is_a_recording_of_its_own(tmp_path, missing):
+    items = [{"video": frames, "label": label, "group": missing} for frames, label in pairs(3)]
+    store = ingest(items, tmp_path / "store", val_fraction=0, **CLIP)
+    assert {split: len(store.positions(split)) for split in store.splits} == {"train": 4, "val": 0, "test": 2}
+
+
 def test_a_recording_of_a_list_counts_where_names_of_files_tell_others(tmp_path):
     write_classes(tmp_path)
     rows = [
@@ -142,6 +149,10 @@ def torn(error: Exception) -> Iterator:
         ({"train": [{"label": 1}]}, "item 0 of the train data set must be (frames, label)"),
         ([(video(0), -1)], "has the label '-1', but it must be a name or one of 0, 1, …."),
         ([(video(0), 0.5)], "has the label '0.5', but it must be a name"),
+        ([(video(0), " a")], "item 0 of the whole data set has the label ' a', but it must be one line of text"),
+        *(([(video(0), label)], "has the label") for label in ("", "  ", "a\0", "a\nb", "a\rb", "a\ud800", "a\t")),
+        (MapStyle([(video(0), 1)], ["a", "b "]), "has the label 'b ', but it must be one line of text, in UTF-8 "),
+        ([{"video": video(0), "label": "a", "group": "g\n1"}], "has the group 'g\\n1', but it must be one line"),
         (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
         ([(video(0)[..., 0], "a")], "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W, 3)"),
         (
