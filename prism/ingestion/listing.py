@@ -209,13 +209,18 @@ def csv_rows(path: Path, needed: Sequence[str], listing: Listing) -> Iterator[tu
     try:
         names = rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
         if lacking := [column for column in needed if column not in names]:
-            raise SourceError(
-                f"list '{path}' has no column '{lacking[0]}', only {', '.join(names)[:200] or 'nothing'}."
-            )
+            only = ", ".join(names)[:200] or "nothing"
+            raise SourceError(f"list '{path}' has no column '{lacking[0]}', only {only}.")
+        used = [*needed, "split", "group"]
+        if twice := [column for column in used if names.count(column) > 1]:
+            raise SourceError(f"list '{path}' has the column '{twice[0]}' twice.")
         for row in rows:
             cells = {name: (row[name] or "").strip() for name in names}
             if empty := [name for name in needed if not cells[name] or "\0" in cells[name]]:
                 listing.fault(path, f"no {empty[0]}", rows.line_num)
+            elif torn := [cells[name] for name in used if re.search(r"[\r\n]", cells.get(name, ""))]:
+                # A stray quote makes one cell of all lines up to the next quote.
+                listing.fault(path, "a quote that is not closed", rows.line_num - torn[0].count("\n"), torn[0])
             else:
                 yield rows.line_num, cells
     except csv.Error as error:

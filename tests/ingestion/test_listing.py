@@ -266,6 +266,13 @@ FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" fo
             "path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n",
             "none of train, val, validation, test: 2 (line 2",
         ),
+        (
+            'path,label\na.mp4,"a\nb.mp4,b\nc.mp4",b\n"d.mp4,b\ne.mp4",b\n',
+            "has a quote that is not closed: 2 (line 2 'a\\nb.mp4,b\\nc.mp4', line 5 'd.mp4,b\\ne.mp4').",
+        ),
+        ('path,label,group\na.mp4,a,"g\rb.mp4,b,g"\n', "has a quote that is not closed: 1 (line "),
+        ("path,label,Label\na.mp4,a,b\n", "list '{path}' has the column 'label' twice."),
+        ("group,path,label,group\ng,a.mp4,a,h\n", "has the column 'group' twice."),
         ("", "has no column 'path', only nothing."),
         ("path,label,split\n", "has no videos."),
         ("path,label\n\udcff", "cannot be read: it is not UTF-8 text"),
