@@ -33,6 +33,7 @@ POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there,
 NESTED = "it lies in a folder within a class folder: move it into that of its class, or write a .csv list."
 LOOSE = "it lies beside the class folders: move it into that of its class, or write a .csv list."
 TWINS = "videos of one name, most likely one clip twice (remove one of each, or name both in a .csv list)"
+PICTURES = "pictures lie in the class folder itself: each video needs a folder of its own in that of its class."
 OUTSIDE = "it lies in none of the split folders."
 UNLISTED = "videos that no list names are left out"
 MISSING = "it is missing: a list names it, but the source does not hold it."
@@ -274,25 +275,26 @@ class Auto(Layout):
         if lists:
             return self._listed(lists[0])
         folders = visible(entries)
-        has_splits = "train" in folders and (len(SPLIT_NAMES.keys() & folders) > 1 or len(folders) == 1)
+        splits = SPLIT_NAMES.keys() & {name.lower() for name in folders}
+        has_splits = "train" in splits and (len(splits) > 1 or len(folders) == 1)
         listing = Listing(source)
         for path in videos_under(listing, source, self.follow_links):
             *above, _ = path.relative_to(source).parts
-            split = SPLIT_NAMES.get(above.pop(0)) if has_splits and above else ""
+            split = SPLIT_NAMES.get(above.pop(0).lower()) if has_splits and above else ""
             if split is not None and len(above) == 1:
                 listing.add(path, above[0], split)
             else:
-                listing.skip(path, OUTSIDE if split is None else NESTED if above else LOOSE)
+                loose = PICTURES if path.is_dir() else LOOSE
+                listing.skip(path, OUTSIDE if split is None else NESTED if above else loose)
         first = dict[str, VideoSource]()
         for video in listing.videos:
             other = first.setdefault(without_suffixes(video.relative), video)
             # One may be a link to the other.
             if video is not other and os.path.realpath(video.path) != os.path.realpath(other.path):
                 listing.faults[source, TWINS].append(f"'{other.relative}' and '{video.relative}'")
-        classes = source.glob("[!.]*/[!.]*/" if has_splits else "[!.]*/")
-        if has_splits:
-            classes = (path for path in classes if path.parent.name in SPLIT_NAMES)
-        unused = {listing.relative(path) for path in {*classes} - {video.path.parent for video in listing.videos}}
+        found = source.glob("[!.]*/[!.]*/" if has_splits else "[!.]*/")
+        classes = {path for path in found if not has_splits or path.parent.name.lower() in SPLIT_NAMES}
+        unused = {listing.relative(path) for path in classes - {video.path.parent for video in listing.videos}}
         listing.caution("folders of classes without a video", unused - listing.skipped.keys())
         if listing.unread:
             listing.notes.append(f"Passed over in folders, as no videos: {suffixes(listing.unread)}.")

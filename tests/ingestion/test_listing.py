@@ -19,6 +19,7 @@ from prism.ingestion.listing import (
     MISSING,
     NESTED,
     OUTSIDE,
+    PICTURES,
     POINTER,
     TWINS,
     VIDEO_SUFFIXES,
@@ -110,10 +111,20 @@ def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
     assert [split for _, _, split in found(tmp_path)] == ["test", "train", "val"]
     touch(tmp_path, "extra/c.mp4", "extra/d/e.mp4")
     assert list_videos(tmp_path).skipped == dict.fromkeys(["extra/c.mp4", "extra/d/e.mp4"], OUTSIDE)
+    capitals = touch(tmp_path / "capitals", "Train/a/1.mp4", "TEST/a/2.mp4", "Validation/b/3.mp4")
+    (capitals / "TEST/c").mkdir()
+    assert [split for _, _, split in found(capitals)] == ["test", "train", "val"]
+    assert list_videos(capitals).notes == ["Caution: folders of classes without a video: 1 ('TEST/c')."]
     alone = touch(tmp_path / "alone", "train/a/1.mp4", "train/b/1.mp4")
     assert {split for _, _, split in found(alone)} == {"train"}
     classes = touch(tmp_path / "classes", "train/a.mp4", "bus/b.mp4")
     assert found(classes) == [("bus/b.mp4", "bus", ""), ("train/a.mp4", "train", "")]
+
+
+@pytest.mark.parametrize("split", ["", "Train/"])
+def test_pictures_in_a_class_folder_itself_are_told_that_videos_need_folders(tmp_path, split):
+    touch(tmp_path, *(f"{split}{label}/{k}.jpg" for label in "ab" for k in range(3)))
+    assert refused(tmp_path).endswith(f"2 ('{split}a', '{split}b') because {PICTURES}")
 
 
 def test_a_source_without_class_folders_is_explained(tmp_path):
