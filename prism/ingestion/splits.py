@@ -63,7 +63,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
 
 def _keep_files(listing: Listing, follow_links: bool) -> None:
     """Skip videos that are missing, leave the source by a link, or are a file that has another name as well."""
-    root, first = os.path.join(os.path.realpath(listing.root), ""), dict[str, VideoSource]()
+    root, first = os.path.join(os.path.realpath(listing.root), ""), dict[object, VideoSource]()
     of_folder = cache(os.path.realpath)  # Once for all its videos: a listing takes half of the time.
     # Files come before links, so that of two names the link is skipped.
     for video in sorted(listing.videos, key=lambda video: video.path.is_symlink()):
@@ -76,11 +76,17 @@ def _keep_files(listing: Listing, follow_links: bool) -> None:
             problem = "it is a link that leads nowhere." if is_link else MISSING
         elif _is_pointer(real):
             problem = POINTER
-        elif first.setdefault(real, video) is not video:
-            problem = f"it is the file of '{first[real].relative}' by another name."
+        elif first.setdefault(file := _identity(real), video) is not video:
+            problem = f"it is the file of '{first[file].relative}' by another name."
         if problem:
             listing.skipped[video.relative] = problem
     listing.videos = list(first.values())
+
+
+def _identity(path: str) -> object:
+    """What all names of a file share; the path unless it has hard links, as some systems number files anew."""
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino) if found.st_nlink > 1 and os.path.isfile(path) else path
 
 
 def _is_pointer(path: str) -> bool:

@@ -208,9 +208,11 @@ def test_a_link_beside_its_file_is_skipped_and_so_is_one_that_leads_nowhere(tmp_
     root = touch(tmp_path / "root", file, f"{split and 'train/'}walk/c.mp4", f"{split}jump/d.mp4")
     (root / f"{split}jump/a.mp4").symlink_to(root / file)
     (root / f"{split}jump/self.mp4").symlink_to("self.mp4")
+    os.link(root / file, (root / file).with_name("e.mp4"))
     (tmp_path / "link").symlink_to(root)
     listing = list_videos(tmp_path / "link")
     assert listing.skipped == {
+        f"{file.replace('b.', 'e.')}": f"it is the file of '{file}' by another name.",
         f"{split}jump/a.mp4": f"it is the file of '{file}' by another name.",
         f"{split}jump/self.mp4": "it is a link that leads nowhere.",
     }
