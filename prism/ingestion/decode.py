@@ -245,7 +245,8 @@ class _Video:
             if frame is None:
                 num_lost += 1
                 continue
-            if frame.pts == 0:
+            # A checking decoder is not told the matrix of the container.
+            if frame.pts == 0 and stream.codec_context.name not in CHECKING:
                 self.matrix = _matrix(frame)
             if is_whole and scan.video_frames in wanted:
                 scan.frames[scan.video_frames] = self._fit(frame)

@@ -154,6 +154,14 @@ def test_a_turn_that_the_stream_says_at_key_frames_alone_is_that_of_all_frames(t
     assert np.array_equal(np.rot90(upright, 1, axes=(2, 3)), turned)
 
 
+@pytest.mark.usefixtures("length")
+@pytest.mark.parametrize("kind", ["libvpx .mkv", "libvpx .webm", "libvpx-vp9 .mp4", "libvpx-vp9 .webm"])
+def test_a_turn_that_only_the_container_says_does_not_depend_on_the_length(tmp_path, kind):
+    codec, suffix = kind.split()
+    path = write_numbered(tmp_path / f"phone{suffix}", 30, codec, {"g": "12"}, first=90, turn=(90, True))
+    assert numbers(path, Window(0, 1), Window(20, 1)) == [[*range(90, 96)], [*range(110, 116)]]
+
+
 BROKEN = {
     "mpeg4": ("a.avi", "mpeg4", {"g": "15", "bf": "2", "b": "300000"}),
     "h264": ("a.mkv", "libx264", {"g": "15", "bf": "2", "crf": "20"}),
