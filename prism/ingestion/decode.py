@@ -355,13 +355,15 @@ def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.Vi
         if packet is not None and not packet.is_corrupt:
             frames = _decode(codec, packet if packet.size else None)
             at = packet.pts or at
+        # The checking decoders, which give the frame of a packet at once, flag none as a key frame.
+        is_key = packet is not None and packet.is_keyframe and codec.name in CHECKING.values()
         if frames is None:
             broken = at
             yield None, False
         for frame in frames or ():
             if frame.is_corrupt:
                 broken = at if frame.pts is None else max(frame.pts, broken or frame.pts)
-            elif broken is not None and frame.key_frame and frame.pts is not None and frame.pts > broken:
+            elif broken is not None and (is_key or frame.key_frame) and (frame.pts or 0) > broken:
                 broken = None
             yield frame, broken is None
 
