@@ -394,7 +394,9 @@ def _opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 def _decoder(stream: VideoStream) -> VideoCodecContext:
     """A decoder that refuses or flags what is damaged, where there is one."""
     codec = stream.codec_context
-    if CHECKING.get(codec.name) in av.codecs_available:
+    # libvpx as PyAV brings it knows no more than 8 bits.
+    is_deep = codec.profile in ("Profile 2", "Profile 3")
+    if CHECKING.get(codec.name) in av.codecs_available and not is_deep:
         codec = cast(VideoCodecContext, av.CodecContext.create(CHECKING[codec.name], "r"))
         codec.extradata = stream.codec_context.extradata
     elif codec.name in EXPLODING:
