@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import cast
 
 import av
+import av.logging
 import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError, InvalidDataError
@@ -53,6 +54,8 @@ STAMPED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
 """Containers, as FFmpeg names them, that store a time stamp for every packet."""
 CHECKING = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
 """Decoders that refuse damaged frames, which FFmpeg's own decoders of these codecs show."""
+RESYNCING = {"matroska,webm", "flv", "asf"}
+"""Containers whose demuxers drop packets where they are damaged, and only log it."""
 EXPLODING = {"hevc", "mjpeg"}
 """Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
 LONG_VIDEO = 250
@@ -127,6 +130,8 @@ class _Video:
         times: the sorted time stamps of all frames, where it is to be sought and these can be trusted; else empty.
         rate: frames per second, if they are known.
         cut: message of a file that ends early; else empty.
+        is_lossy: whether its container is damaged.
+        holes: time stamps before which packets of such a container are lost.
     """
 
     def __init__(self, path: Path, size: int, whole: bool, stack: ExitStack) -> None:
@@ -136,13 +141,18 @@ class _Video:
             raise VideoError("there is no such file.")
         if (num_bytes := path.stat().st_size) == 0:
             raise VideoError("the file is empty.")
-        container, self.stream = stack.enter_context(_opened(path))
-        self.kept: list[av.Packet | None] | None = [] if num_bytes < MOST_KEPT else None
-        codec, unit = self.stream.codec_context, self.stream.time_base or Fraction(1, 25)
-        reorders = codec.has_b_frames  # Before a frame is decoded, which may change it.
-        stamps, end, is_whole = self._survey(container)
+        with _logged() as log:
+            container, self.stream = stack.enter_context(_opened(path))
+            self.kept: list[av.Packet | None] | None = [] if num_bytes < MOST_KEPT else None
+            codec, unit = self.stream.codec_context, self.stream.time_base or Fraction(1, 25)
+            reorders = codec.has_b_frames  # Before a frame is decoded, which may change it.
+            stamps, end, is_whole = self._survey(container)
+        self.is_lossy = any(name in RESYNCING for _, name, _ in log)
         times = sorted(time for pts, dts in stamps if (time := dts if pts is None else pts) is not None)
         declared = self.stream.average_rate or self.stream.guessed_rate
+        steps = [later - earlier for earlier, later in pairwise(times)]
+        longest = 1.5 * sorted(steps)[len(steps) // 2] if steps else 0
+        self.holes = [b for a, b in pairwise(times) if self.is_lossy and b - a > longest]
         span = (times[-1] - times[0]) * unit if times else Fraction(0)
         seconds = float(span or len(stamps) / (declared or 25))
         self.num_frames, self.num_stamps = len(stamps), len(times)
@@ -153,7 +163,7 @@ class _Video:
         # The last frame counts too, which may have no duration.
         end = max(end, seconds * len(stamps) / max(1, len(stamps) - 1))
         self.cut = _early_end(container, self.stream, end)
-        is_sought = len(times) >= LONG_VIDEO and not whole and is_whole and not self.cut
+        is_sought = len(times) >= LONG_VIDEO and not whole and is_whole and not (self.cut or self.is_lossy)
         is_sought = is_sought and container.format.name in STAMPED
         self.times = times if is_sought and _are_trusted(stamps, times, codec.name, reorders) else []
 
@@ -261,6 +271,8 @@ class _Video:
             scan.damage, scan.video_frames = self.cut, scan.runs[-1].stop if scan.runs else 0
         elif num_damaged:
             scan.damage = f"{num_damaged} of its {num_frames} frames are damaged or missing."
+        elif self.is_lossy:
+            scan.damage = "its container is damaged, which may have lost frames."
         return scan
 
     def _numbered(self, packets: Packets) -> Iterator[av.Packet | None]:
@@ -268,8 +280,13 @@ class _Video:
         # Those before it, as in a video that was cut without encoding it anew, give no frame.
         if self.num_frames:
             packets = dropwhile(lambda packet: packet is not None and not packet.is_keyframe, packets)
+        holes = [*self.holes]
         for number, packet in enumerate(packets):
             if packet is not None:
+                time = packet.dts if packet.pts is None else packet.pts
+                if holes and time is not None and time >= holes[0]:
+                    holes = [hole for hole in holes if hole > time]
+                    yield None
                 packet.pts = packet.dts = number
             yield packet
         if self.cut:
@@ -366,6 +383,20 @@ def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.Vi
             elif broken is not None and (is_key or frame.key_frame) and (frame.pts or 0) > broken:
                 broken = None
             yield frame, broken is None
+
+
+@contextmanager
+def _logged() -> Iterator[list[tuple[int, str, str]]]:
+    """Errors that FFmpeg logs in this thread: level, name of the demuxer or decoder, and text."""
+    level = av.logging.get_level()
+    av.logging.set_level(av.logging.ERROR)
+    # Else the first that equals the last one of another file is left out.
+    av.logging.set_skip_repeated(False)
+    try:
+        with av.logging.Capture() as log:
+            yield log
+    finally:
+        av.logging.set_level(level)
 
 
 @contextmanager

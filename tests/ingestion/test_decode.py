@@ -359,6 +359,31 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path, kind):
 
 
 @pytest.mark.usefixtures("length")
+@pytest.mark.parametrize("kind", ["libx264 .mkv", "libx264 .flv", "libvpx-vp9 .webm"])
+def test_no_clip_jumps_over_packets_that_a_damaged_container_has_lost(tmp_path, kind):
+    codec, suffix = kind.split()
+    options, short = {"g": "8", "lag-in-frames": "0", "bf": "2"}, {"cluster_time_limit": "400"}
+    path = write_numbered(tmp_path / f"a{suffix}", 80, codec, options, container=short)
+    data, num_lossy = path.read_bytes(), 0
+    assert outcome_of(path, Window(0, 1), whole=True).damage == ""
+
+    def windows(_: int, runs: Sequence[range], rate: Fraction | None) -> list[Window]:
+        return [Window(start, 1) for run in runs for start in run[:-5]]
+
+    for at in range(len(data) // 4, len(data) * 7 // 8, len(data) // 16):
+        path.write_bytes(data[:at] + bytes(200) + data[at + 200 :])
+        found, clips = decode.read_clips(path, windows, 6, SIZE, tmp_path)
+        for clip in clips:
+            assert set(np.diff([shown_number(frame) for frame in clip])) == {1}
+        if found.video_frames < 80:
+            assert found.damage
+            num_lossy += 1
+            with pytest.raises(VideoError, match=re.escape(found.damage)):
+                decode.read_clips(path, windows, 6, SIZE, tmp_path, whole=True)
+    assert num_lossy > 5
+
+
+@pytest.mark.usefixtures("length")
 @pytest.mark.parametrize("suffix", [".mp4", ".webm"])
 def test_vp9_of_10_bits_is_read(tmp_path, suffix):
     def deepened(_: int, data: bytes) -> bytes:
