@@ -342,7 +342,10 @@ def _early_end(container: InputContainer, stream: VideoStream, end: float) -> st
     if container.format.name == "avi" and declared:
         # FFmpeg cuts the duration of a file that is shorter than its header says.
         promised = max(promised, float(stream.frames / declared))
-    # Frame counts of AVI are off by a few, and a length may be an end.
+    elif not stream.duration and 0 < (start := (container.start_time or 0) / av.time_base) < promised:
+        # A length, which FFmpeg's Matroska counts from zero.
+        end, promised = end - start, promised - start
+    # Frame counts of AVI are off by a few.
     if 10 * end >= 9 * promised:
         return ""
     return f"it ends after {end:.1f} of the {promised:.1f} seconds that its header promises."

@@ -234,9 +234,13 @@ def test_a_video_with_damage_elsewhere_or_an_early_end_is_refused_where_all_of_i
 
 
 def test_the_length_of_a_video_is_its_end_minus_its_start(tmp_path):
-    path = write_timed(tmp_path / "late.mkv", range(20_000_000, 20_002_000, 100), Fraction(10))
+    path = write_timed(tmp_path / "late.mkv", range(20_000_000, 20_040_000, 100), Fraction(10))
     found = outcome_of(path, Window(0, 1), whole=True)
-    assert (found.video_frames, found.damage) == (20, "")
+    assert (found.video_frames, found.damage) == (400, "")
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(VideoError, match=r"^it ends after .* of the 40\.0 seconds that its header promises"):
+        outcome_of(path, Window(0, 1), whole=True)
 
 
 def test_h264_is_read_by_time_without_decoding_what_is_before(kinds, monkeypatch):
