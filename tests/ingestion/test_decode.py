@@ -354,12 +354,12 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path, kind):
     codec, suffix = kind.split()
     options = {"g": "5", "b": "2000000", "lag-in-frames": "0"}
     path = write_numbered(tmp_path / f"whole{suffix}", 40, codec, options)
-    path = copied(path, tmp_path / f"a{suffix}", lambda k, data: bytes(len(data)) if k == 20 else data)
+    path = copied(path, tmp_path / f"a{suffix}", lambda k, data: len(data) * b"\xff" if k == 20 else data)
     found, clips = decode.read_clips(path, lambda n, *_: [Window(0, 1), Window(n - 6, 1)], 6, SIZE, path)
     assert found.video_frames >= 35
     assert [shown_number(frame) for frame in clips[0]] == list(range(6))
     assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
-    assert int(found.damage.split(" of its ")[0]) <= 5
+    assert found.damage == "5 of its 40 frames are damaged or missing."
 
 
 @pytest.mark.usefixtures("length")
