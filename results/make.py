@@ -34,7 +34,7 @@ KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
 SHORT_SMALL = "condense --recipe small --iterations 400"
 SHORT = f"{DEFAULT} --iterations 400"
-CHARACTERISTIC = "objectives:CharacteristicFunctions"
+NCFM = "objectives:CharacteristicFunctions"
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
 DM = "condense --recipe small --method dm"
 STATIC_DYNAMIC = "condense --recipe small --recipe static-dynamic --iterations 800"
@@ -70,13 +70,10 @@ ROWS = {
     "default-0.8": ("the default at a relative rate of 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "default-200": ("the default, 200 iterations", f"{DEFAULT} --iterations 200"),
     "default-400": ("the default, 400 iterations", SHORT),
-    "differences": ("the same, and differences of frames", f"{SHORT} --objective objectives:Differences"),
-    "characteristic": ("characteristic functions", f"{SHORT} --objective {CHARACTERISTIC}"),
-    "characteristic-0.05": (
-        "the same at a relative rate of 0.05",
-        f"{SHORT} --objective {CHARACTERISTIC} --relative-lr 0.05",
-    ),
-    "frequencies": ("two frequencies in time", f"{SHORT_SMALL} --method objectives:Frequencies"),
+    "differences": ("differences of frames matched as well", f"{SHORT} --objective objectives:Differences"),
+    "characteristic": ("NCFM", f"{SHORT} --objective {NCFM}"),
+    "characteristic-0.05": ("NCFM 0.05", f"{SHORT} --objective {NCFM} --relative-lr 0.05"),
+    "frequencies": ("two frequencies", f"{SHORT_SMALL} --method objectives:Frequencies"),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
     "quarter-three": ("three key-frames of a quarter of the size", KEYFRAMES.format(4, 3)),
