@@ -162,12 +162,13 @@ def test_training_a_network_halves_its_loss_on_dark_and_bright_clips(name):
     network, labels = build(name, **CLIP), torch.tensor([0, 1, 0, 1])
     frames = torch.rand(4, 8, 3, 48, 48, generator=generator(0, "clips")) / 4 + labels.view(-1, 1, 1, 1, 1) / 2
     clips, plain = Clips(frames, labels, ("dark", "bright", "none")), Normalisation((0.5,) * 3, (0.25,) * 3)
+    lr, epochs = (0.003, 48) if name == "r2plus1d-18" else (0.03, 12)  # Batch normalisation swings by more.
 
-    def loss_after(epochs: int) -> float:
-        train(network, clips, plain, Schedule(epochs, batch_size=4, lr=0.03), seed=0, flip=False)
+    def loss_after(num: int) -> float:
+        train(network, clips, plain, Schedule(num, batch_size=4, lr=lr), seed=0, flip=False)
         return functional.cross_entropy(outputs_of(network, clips, plain, 4), labels).item()
 
-    assert loss_after(12) < 0.5 * loss_after(0)
+    assert loss_after(epochs) < 0.5 * loss_after(0)
 
 
 @every_model
