@@ -30,7 +30,7 @@ INTO_THE_HOUSE = "prism"
 
 BORDERS = {
     "av": {
-        *("prism.ingestion.decode", "prism.ingestion.motion"),
+        *("prism.ingestion.container", "prism.ingestion.decode", "prism.ingestion.motion"),
         *("prism.artifacts.encodings.sparse", "prism.exports.videos"),
     },
     "safetensors": {"prism.artifacts", "prism.condensation.recorder", "prism.exports.videos"},

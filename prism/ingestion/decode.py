@@ -18,51 +18,40 @@ the orientation (EXIF) of pictures in a folder, are ignored.
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain, dropwhile, pairwise
+from itertools import chain, dropwhile
 from pathlib import Path
 from typing import cast
 
 import av
-import av.logging
 import numpy as np
-from av.container import InputContainer
 from av.error import FFmpegError, InvalidDataError
-from av.stream import Disposition
 from av.video.codeccontext import VideoCodecContext
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 from PIL import Image, ImageOps
 
 from prism.errors import VideoError
+from prism.ingestion.container import Packets, opened, packets_of, survey
 from prism.ingestion.listing import few, frame_files
 from prism.ingestion.sampling import Window
 from prism.machine.text_io import reason
 
 Array = np.ndarray
 Frames = dict[int, Array]
-Stamps = list[tuple[int | None, int | None]]
-Packets = Iterable[av.Packet | None]
-"""Packets of a video; None stands where some are lost."""
 Choose = Callable[[int, Sequence[range], Fraction | None], list[Window]]
 
-STAMPED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
-"""Containers, as FFmpeg names them, that store a time stamp for every packet."""
 CHECKING = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
 """Decoders that refuse damaged frames, which FFmpeg's own decoders of these codecs show."""
-RESYNCING = {"matroska,webm", "flv", "asf"}
-"""Containers whose demuxers drop packets where they are damaged, and only log it."""
 EXPLODING = {"hevc", "mjpeg"}
 """Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
 LONG_VIDEO = 250
 """Frames from which on only what its windows need is decoded of a video that can be sought. In a shorter one they
 need most of it: encoders write a key frame every 250 frames."""
-MOST_KEPT = 2**26
-"""Bytes up to which a file is read once: its packets are counted, then decoded."""
 
 
 @dataclass(frozen=True)
@@ -127,75 +116,26 @@ class _Video:
 
     Attributes:
         num_frames: packets that show a frame.
-        times: the sorted time stamps of all frames, where it is to be sought and these can be trusted; else empty.
+        times: the sorted time stamps of all frames, where it is to be sought by them; else empty.
         rate: frames per second, if they are known.
         cut: message of a file that ends early; else empty.
-        is_lossy: whether its container is damaged.
-        holes: time stamps before which packets of such a container are lost.
     """
 
     def __init__(self, path: Path, size: int, whole: bool, stack: ExitStack) -> None:
         self.path, self.size, self.stack = path, size, stack
         self.converter = VideoReformatter()
-        if not path.is_file():
-            raise VideoError("there is no such file.")
-        if (num_bytes := path.stat().st_size) == 0:
-            raise VideoError("the file is empty.")
-        with _logged() as log:
-            container, self.stream = stack.enter_context(_opened(path))
-            self.kept: list[av.Packet | None] | None = [] if num_bytes < MOST_KEPT else None
-            codec, unit = self.stream.codec_context, self.stream.time_base or Fraction(1, 25)
-            reorders = codec.has_b_frames  # Before a frame is decoded, which may change it.
-            stamps, end, is_whole = self._survey(container)
-        self.is_lossy = any(name in RESYNCING for _, name, _ in log)
-        times = sorted(time for pts, dts in stamps if (time := dts if pts is None else pts) is not None)
-        declared = self.stream.average_rate or self.stream.guessed_rate
-        steps = [later - earlier for earlier, later in pairwise(times)]
-        longest = 1.5 * sorted(steps)[len(steps) // 2] if steps else 0
-        self.holes = [b for a, b in pairwise(times) if self.is_lossy and b - a > longest]
-        span = (times[-1] - times[0]) * unit if times else Fraction(0)
-        seconds = float(span or len(stamps) / (declared or 25))
-        self.num_frames, self.num_stamps = len(stamps), len(times)
-        self.rate = declared if declared and declared > 0 else None
-        # Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames.
-        if span and (not declared or abs(declared * span - (len(times) - 1)) > 1):
-            self.rate = (len(times) - 1) / span
-        # The last frame counts too, which may have no duration.
-        end = max(end, seconds * len(stamps) / max(1, len(stamps) - 1))
-        self.cut = _early_end(container, self.stream, end)
-        is_sought = len(times) >= LONG_VIDEO and not whole and is_whole and not (self.cut or self.is_lossy)
-        is_sought = is_sought and container.format.name in STAMPED
-        self.times = times if is_sought and _are_trusted(stamps, times, codec.name, reorders) else []
-
-    def _survey(self, container: InputContainer) -> tuple[Stamps, float, bool]:
-        """Stamps (pts, dts) of packets that show a frame, the end in seconds, and whether no packet is lost."""
-        stamps, ends, is_whole, has_begun, ours = [], dict[int, int](), True, False, self.stream.index
-        # A stream without a length of its own is compared with the file's, which is that of the longest stream.
-        for packet in _packets(container, self.stream if self.stream.duration else None):
-            is_ours = packet is None or packet.stream_index == ours
-            if is_ours and self.kept is not None:
-                self.kept.append(packet)
-            if packet is None or packet.is_corrupt:
-                is_whole = False
-                continue
-            has_begun |= is_ours and packet.is_keyframe
-            if is_ours and not has_begun:
-                continue
-            pts, dts = packet.pts, packet.dts
-            if (time := dts if pts is None else pts) is not None:
-                time += (packet.duration or 0) * is_ours
-                ends[packet.stream_index] = max(ends.get(packet.stream_index, time), time)
-            if is_ours and not packet.is_discard:
-                stamps.append((pts, dts))
-        units = {index: container.streams[index].time_base or 0 for index in ends}
-        return stamps, float(max((ends[index] * units[index] for index in ends), default=0)), is_whole
+        self.survey, self.kept = survey(path, stack)
+        self.rate, self.cut = self.survey.rate, self.survey.early_end
+        self.num_frames, self.num_stamps = len(self.survey.stamps), len(self.survey.times)
+        is_sought = self.num_stamps >= LONG_VIDEO and not (whole or self.cut) and self.survey.identifies_frames
+        self.times = self.survey.times if is_sought else []
 
     @cached_property
     def matrix(self) -> list[int]:
         """The matrix of the first frame, from the container or from the stream, which may never repeat it."""
-        with _opened(self.path) as (container, stream):
+        with opened(self.path) as (container, stream):
             codec = stream.codec_context
-            for packet in _packets(container, stream):
+            for packet in packets_of(container, stream):
                 if packet is not None and packet.is_keyframe:
                     # A copy of the packet, for one that an edit list discards gives no frame.
                     for frame in _decode(codec, av.Packet(bytes(packet))) or _decode(codec, None) or ():
@@ -211,12 +151,12 @@ class _Video:
     def _read_by_time(self, wanted: Collection[int]) -> Frames | None:
         """Wanted frames, decoded from a key frame before them; None where one is damaged or out of stamp order."""
         first, last, found = self.times[min(wanted)], max(wanted), {}
-        with _opened(self.path) as (container, stream):
+        with opened(self.path) as (container, stream):
             try:
                 container.seek(first, stream=stream)
             except (FFmpegError, OSError):
                 return None
-            packets = _packets(container, stream)
+            packets = packets_of(container, stream)
             key = next(packets, None)
             # Frames that lead a later key frame decode too, but from a wrong reference: never start behind.
             if key is None or key.pts is None or key.pts > first or not key.is_keyframe:
@@ -238,10 +178,10 @@ class _Video:
 
     def _read_in_order(self, wanted: Collection[int]) -> _Scan:
         """Decode the whole video, count its frames, and find those that are damaged."""
-        packets, stream, self.kept = self.kept, self.stream, None
+        packets, stream, self.kept = self.kept, self.survey.stream, None
         if packets is None:
-            container, stream = self.stack.enter_context(_opened(self.path))
-            packets = _packets(container, stream)
+            container, stream = self.stack.enter_context(opened(self.path))
+            packets = packets_of(container, stream)
         scan, start, num_lost, num_damaged, has_begun = _Scan(0, []), 0, 0, 0, False
         for frame, is_whole in _decoded(_decoder(stream), self._numbered(packets)):
             # Frames that lead the first key frame of a cut recording have no reference: this is no damage.
@@ -271,7 +211,7 @@ class _Video:
             scan.damage, scan.video_frames = self.cut, scan.runs[-1].stop if scan.runs else 0
         elif num_damaged:
             scan.damage = f"{num_damaged} of its {num_frames} frames are damaged or missing."
-        elif self.is_lossy:
+        elif self.survey.is_lossy:
             scan.damage = "its container is damaged, which may have lost frames."
         return scan
 
@@ -280,7 +220,7 @@ class _Video:
         # Those before it, as in a video that was cut without encoding it anew, give no frame.
         if self.num_frames:
             packets = dropwhile(lambda packet: packet is not None and not packet.is_keyframe, packets)
-        holes = [*self.holes]
+        holes = self.survey.holes
         for number, packet in enumerate(packets):
             if packet is not None:
                 time = packet.dts if packet.pts is None else packet.pts
@@ -326,31 +266,6 @@ class _Images:
         return _Scan(self.num_frames, [range(self.num_frames)], frames)
 
 
-def _are_trusted(stamps: Stamps, times: list[int], codec: str, reorders: bool) -> bool:
-    """Whether every frame has a stamp of its own that is not invented, and no packet may hold a field."""
-    # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
-    steps = [later - earlier for earlier, later in pairwise(times)]
-    may_mix = codec == "h264" and 2 * max(steps) > 3 * min(steps)
-    is_invented = reorders and all(pts == dts for pts, dts in stamps)
-    return len({pts for pts, _ in stamps} - {None}) == len(stamps) and not (is_invented or may_mix)
-
-
-def _early_end(container: InputContainer, stream: VideoStream, end: float) -> str:
-    """Message about a video that ends before nine tenths of the seconds that its header promises; else empty."""
-    unit, declared = stream.time_base or Fraction(1, 25), stream.average_rate or stream.guessed_rate
-    promised = float(stream.duration * unit) if stream.duration else (container.duration or 0) / av.time_base
-    if container.format.name == "avi" and declared:
-        # FFmpeg cuts the duration of a file that is shorter than its header says.
-        promised = max(promised, float(stream.frames / declared))
-    elif not stream.duration and 0 < (start := (container.start_time or 0) / av.time_base) < promised:
-        # A length, which FFmpeg's Matroska counts from zero.
-        end, promised = end - start, promised - start
-    # Frame counts of AVI are off by a few.
-    if 10 * end >= 9 * promised:
-        return ""
-    return f"it ends after {end:.1f} of the {promised:.1f} seconds that its header promises."
-
-
 def _matrix(frame: av.VideoFrame) -> list[int]:
     data = frame.side_data.get("DISPLAYMATRIX")
     return [] if data is None else np.frombuffer(data, np.int32).tolist()
@@ -388,43 +303,6 @@ def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.Vi
             yield frame, broken is None
 
 
-@contextmanager
-def _logged() -> Iterator[list[tuple[int, str, str]]]:
-    """Errors that FFmpeg logs in this thread: level, name of the demuxer or decoder, and text."""
-    level = av.logging.get_level()
-    av.logging.set_level(av.logging.ERROR)
-    # Else the first that equals the last one of another file is left out.
-    av.logging.set_skip_repeated(False)
-    try:
-        with av.logging.Capture() as log:
-            yield log
-    finally:
-        av.logging.set_level(level)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Open a file and its first video stream, for decoding in this thread."""
-    # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
-    local, options = str(path.absolute()), {"protocol_whitelist": "file"}
-    try:
-        container = av.open(local, options=options, metadata_errors="replace")
-    except (FFmpegError, OSError) as error:
-        raise VideoError(f"it cannot be opened as a video: {reason(error)}.") from None
-    with container:
-        pictures = [s for s in container.streams.video if s.disposition & Disposition.attached_pic]
-        streams = [stream for stream in container.streams.video if stream not in pictures]
-        if not streams:
-            kinds = sorted({stream.type for stream in container.streams if stream not in pictures})
-            kinds += ["a cover picture"] * bool(pictures)
-            raise VideoError(f"there is no video in it, only {' and '.join(kinds) or 'nothing'}.")
-        if not streams[0].codec_context:
-            raise VideoError("its codec is not known.")
-        # Parallelism is by process: threads inside a decoder would only compete with it.
-        streams[0].thread_type = "NONE"
-        yield container, streams[0]
-
-
 def _decoder(stream: VideoStream) -> VideoCodecContext:
     """A decoder that refuses or flags what is damaged, where there is one."""
     codec = stream.codec_context
@@ -436,16 +314,6 @@ def _decoder(stream: VideoStream) -> VideoCodecContext:
     elif codec.name in EXPLODING:
         codec.options = {"err_detect": "explode"}
     return codec
-
-
-def _packets(container: InputContainer, stream: VideoStream | None) -> Iterator[av.Packet | None]:
-    """The packets of a stream, or of all, up to the end; None at last where the file is broken off."""
-    try:
-        yield from (packet for packet in container.demux(*[stream] * (stream is not None)) if packet.size)
-    except MemoryError:
-        raise
-    except (FFmpegError, OSError):
-        yield None
 
 
 def _as_shown(frame: Array, matrix: Sequence[int]) -> Array:

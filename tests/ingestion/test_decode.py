@@ -1,4 +1,4 @@
-"""Decoding: the frame that was asked for, from any container, and a sentence for what cannot be decoded."""
+"""Decoding: the frame of an index, from any container, and a sentence for what cannot be decoded."""
 
 import re
 import shutil
@@ -462,6 +462,19 @@ def test_a_declared_frame_rate_that_its_time_stamps_do_not_contradict_stays(tmp_
             declared = container.streams.video[0].average_rate
         assert declared == pytest.approx(rate, rel=0.05)
         assert rate_of(path) == declared
+
+
+@pytest.mark.parametrize("kind", ["h264 ts with open groups", "mpeg1 program stream"])
+def test_the_frame_rate_of_joined_recordings_is_that_of_each(kinds, tmp_path, kind):
+    joined = tmp_path / kinds[kind].name
+    joined.write_bytes(2 * kinds[kind].read_bytes())
+    assert rate_of(joined) == 25
+
+
+@pytest.mark.parametrize("suffix", [".mkv", ".mp4", ".ts"])
+def test_a_pause_in_its_time_stamps_leaves_the_frame_rate_of_a_video(tmp_path, suffix):
+    times = [*range(0, 2000, 40), *range(60_000, 62_000, 40)]
+    assert rate_of(write_timed(tmp_path / f"a{suffix}", times, Fraction(25))) == 25
 
 
 def test_names_and_titles_that_are_no_utf_8_are_passed_over(tmp_path):
