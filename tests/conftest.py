@@ -108,6 +108,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     return write_store(tmp_path_factory.mktemp("shared") / "store")
 
 
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Where a test writes its set."""
+    return tmp_path / "set"
+
+
 class Crash(BaseException):
     """What a test stops a run with."""
 

@@ -21,15 +21,8 @@ from prism.condensation.recorder import RunRecorder, checkpoint_path, shards_pat
 from prism.errors import ArtifactError, ConfigError
 from prism.selection.select import select
 
-TINY = PAPER | {
-    "iterations": 4,
-    "batch_real": 4,
-    "width": 4,
-    "vpc": 2,
-    "lr": 10.0,
-    "epsilon": 0.03,
-    "device": "cpu",
-}
+OPTIONS = PAPER | {"iterations": 4, "batch_real": 4, "width": 4, "vpc": 2, "lr": 10.0, "epsilon": 0.03}
+TINY = OPTIONS | {"device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +53,7 @@ def test_a_class_that_another_worker_finishes_meanwhile_is_taken_as_it_is(uneven
         run.path.write_bytes(b"of the other worker")
         return condense_classes(*arguments)
 
-    config = resolve(CondenseConfig(**{key: value for key, value in TINY.items() if key != "device"}))
-    order = ClassOrder(overtaken, uneven, config, tmp_path / "set", "cpu", 60.0)
+    order = ClassOrder(overtaken, uneven, resolve(CondenseConfig(**OPTIONS)), tmp_path / "set", "cpu", 60.0)
     order(range(1, 2))
     assert order.path(range(1, 2)).read_bytes() == b"of the other worker"
 
@@ -116,27 +108,25 @@ def test_the_telemetry_of_the_shares_is_that_of_one_run(uneven, executor, tmp_pa
 
 
 def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(
-    uneven, executor, tmp_path, monkeypatch
+    uneven, executor, output, monkeypatch
 ):
     monkeypatch.setattr(sys.modules["prism.condensation.by_class"].shutil, "rmtree", lambda *_, **__: None)
-    condense(uneven, output=tmp_path / "set", executor=executor, **TINY)
-    (of_one, *_), folder = (
-        sorted(shards_path(tmp_path / "set").glob("*.safetensors")),
-        shards_path(tmp_path / "set"),
-    )
+    condense(uneven, output=output, executor=executor, **TINY)
+    folder = shards_path(output)
+    of_one, *_ = sorted(folder.glob("*.safetensors"))
     assert CondensedSet.load(of_one).labels.tolist() == [0, 0]
     monkeypatch.undo()
     # Killed while it drops its shards, the run has ended: nothing is made again.
-    before = (tmp_path / "set").read_bytes()
+    before = output.read_bytes()
     assert folder.exists()
     monkeypatch.setattr(sys.modules["prism.condensation.condense"], "iterate", None)
-    condense(uneven, output=tmp_path / "set", executor=executor, resume=True, **TINY)
-    assert (tmp_path / "set").read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(tmp_path / "set").name}
+    condense(uneven, output=output, executor=executor, resume=True, **TINY)
+    assert output.read_bytes() == before
+    assert {path.name for path in output.parent.iterdir()} == {"set", telemetry_path(output).name}
 
 
 @pytest.fixture
-def unfinished(uneven, executor, tmp_path, monkeypatch):
+def unfinished(uneven, output, monkeypatch):
     """The output of a run whose second class failed in its third iteration."""
     original = RunRecorder.record
 
@@ -145,7 +135,6 @@ def unfinished(uneven, executor, tmp_path, monkeypatch):
             raise Crash
         return original(recorder, step)
 
-    output = tmp_path / "set"
     with monkeypatch.context() as patch:
         patch.setattr(RunRecorder, "record", record)
         with pytest.raises(Crash), ThreadPoolExecutor(1) as one:
@@ -182,8 +171,7 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     assert merged.to_bytes() == condense(uneven, **TINY).to_bytes()
 
 
-def test_a_run_begun_without_an_executor_is_gone_on_with_there(uneven, executor, tmp_path, crashing_at):
-    output = tmp_path / "set"
+def test_a_run_begun_without_an_executor_is_gone_on_with_there(uneven, executor, output, crashing_at):
     with crashing_at(3):
         condense(uneven, output=output, checkpoint_seconds=0, **TINY)
     for resume in (False, True):

@@ -19,14 +19,8 @@ from prism.errors import ArtifactError, ConfigError, DivergedError
 from prism.selection.select import select
 from tests.test_testing import Overflowing
 
-TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | {
-    "iterations": 6,
-    "batch_real": 2,
-    "width": 2,
-    "warmup": 0.0,
-    "cooldown": 0.0,
-    "device": "cpu",
-}
+SHORT = {"iterations": 6, "batch_real": 2, "width": 2, "warmup": 0.0, "cooldown": 0.0, "device": "cpu"}
+TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | SHORT
 
 
 @dataclass(frozen=True)
@@ -61,11 +55,9 @@ def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crash
     assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
 
 
-def test_the_classes_are_condensed_one_by_one_with_a_custom_rule_that_scores_every_video_by_itself(
-    store, tmp_path
-):
+def test_the_classes_are_condensed_one_by_one_with_a_custom_rule_that_scores_every_video_by_itself(store, output):
     with ThreadPoolExecutor(2) as executor:
-        merged = condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", executor=executor, **TINY)
+        merged = condense(store, insertion=Loud(times=1.1), output=output, executor=executor, **TINY)
     assert merged.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
 
 
@@ -323,8 +315,7 @@ class Broken(Float32):
 
 def test_a_storage_that_cannot_encode_is_refused_before_the_first_iteration(store, tmp_path, monkeypatch):
     monkeypatch.setattr(Condensation, "step", None)
-    with pytest.raises(
-        ConfigError, match=r"the storage 'Broken' cannot store key-frames at scale 2: it must hold"
-    ):
+    says = r"the storage 'Broken' cannot store key-frames at scale 2: it must hold"
+    with pytest.raises(ConfigError, match=says):
         condense(store, **(TINY | {"keyframe_scale": 2, "storage": Broken(), "output": tmp_path / "set"}))
     assert list(tmp_path.iterdir()) == []

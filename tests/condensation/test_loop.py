@@ -13,7 +13,6 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from conftest import CrashingAt
 from settings import CPU, PAPER, load_telemetry, setup_of, threads
 from settings import started as started_with
 
@@ -137,11 +136,10 @@ def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
         run_tiny(store, init=path, vpc=4)
 
 
-def test_a_set_that_videos_start_as_is_not_written_over(store, tmp_path):
-    path = tmp_path / "set"
-    select(store, output=path)
+def test_a_set_that_videos_start_as_is_not_written_over(store, output):
+    select(store, output=output)
     with pytest.raises(OutputError, match="is what is read"):
-        run_tiny(store, path, init=path, overwrite=True)
+        run_tiny(store, output, init=output, overwrite=True)
 
 
 def test_sets_that_start_from_choices_of_other_seeds_are_one_group_and_those_of_other_options_are_not(
@@ -308,8 +306,7 @@ def insertions_of(output: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("insertion", ["gradient", "random", "l2"])
-def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, tmp_path, insertion):
-    output = tmp_path / "set"
+def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, output, insertion):
     schedule = {"iterations": 20, "warmup": 0.3, "cooldown": 0.25}
     run_tiny(store, output, insertion=insertion, epsilon=0.03, vpc=2, **schedule)
     when = [event["iteration"] for event in insertions_of(output)]
@@ -320,8 +317,7 @@ def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, tmp_path, inse
     assert counts[14:] == [counts[-1]] * 6
 
 
-def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe(store, tmp_path):
-    output = tmp_path / "set"
+def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe(store, output):
     condensed = run_tiny(store, output, vpc=2, iterations=20, epsilon=0.03)
     events = insertions_of(output)
     assert events
@@ -340,8 +336,7 @@ def test_the_set_is_the_last_iterations_videos_in_units_of_pixels(store):
     torch.testing.assert_close(store.normalisation.apply(condensed.render()), run.videos.render().detach())
 
 
-def test_telemetry_tells_the_whole_run(store, tmp_path):
-    output = tmp_path / "set"
+def test_telemetry_tells_the_whole_run(store, output):
     condensed = run_tiny(store, output)
     telemetry = load_telemetry(telemetry_path(output))
     (start,), (end,) = telemetry["start"], telemetry["end"]
@@ -375,9 +370,8 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_resumes_to_the_same_bytes(store, tmp_path, crashing_at, name):
+def test_every_variant_resumes_to_the_same_bytes(store, output, crashing_at, name):
     options = {"iterations": 6, "epsilon": 0.03, "lr": 10.0, **VARIANTS[name]}
-    output = tmp_path / "set"
     with crashing_at(4):
         run_tiny(store, output, checkpoint_seconds=0, **options)
     resumed = run_tiny(store, output, resume=True, **options)
@@ -504,50 +498,46 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, unin
     assert resumed(store, output) == uninterrupted
 
 
-def interrupted(store: ClipStore, output: Path, crashing_at: CrashingAt, **options: object) -> None:
-    """Leave the checkpoint of an unfinished run beside an output."""
+@pytest.fixture
+def unfinished(store, output, crashing_at) -> Path:
+    """The output of a run that has left its checkpoint beside it."""
     with crashing_at(4):
-        run_tiny(store, output, checkpoint_seconds=0, **options)
+        run_tiny(store, output, checkpoint_seconds=0)
+    return output
 
 
-def test_a_checkpoint_without_resume_is_refused(store, tmp_path, crashing_at):
-    interrupted(store, tmp_path / "set", crashing_at)
+def test_a_checkpoint_without_resume_is_refused(store, unfinished):
     with pytest.raises(ConfigError, match=r"--resume.*--overwrite"):
-        run_tiny(store, tmp_path / "set")
-    assert checkpoint_path(tmp_path / "set").exists()
+        run_tiny(store, unfinished)
+    assert checkpoint_path(unfinished).exists()
 
 
-def test_resuming_with_another_option_or_store_is_refused_by_name(store, make_store, tmp_path, crashing_at):
-    interrupted(store, tmp_path / "set", crashing_at)
-    before = checkpoint_path(tmp_path / "set").read_bytes()
+def test_resuming_with_another_option_or_store_is_refused_by_name(store, make_store, unfinished):
+    before = checkpoint_path(unfinished).read_bytes()
     with pytest.raises(ArtifactError, match=r"--insertion is 'gradient', not 'l2'"):
-        run_tiny(store, tmp_path / "set", resume=True, insertion="l2")
+        run_tiny(store, unfinished, resume=True, insertion="l2")
     with pytest.raises(ArtifactError, match="its store is"):
-        run_tiny(make_store(seed=9), tmp_path / "set", resume=True)
-    assert checkpoint_path(tmp_path / "set").read_bytes() == before
+        run_tiny(make_store(seed=9), unfinished, resume=True)
+    assert checkpoint_path(unfinished).read_bytes() == before
 
 
-def test_resuming_with_another_pytorch_is_refused(store, tmp_path, crashing_at, monkeypatch):
-    interrupted(store, tmp_path / "set", crashing_at)
+def test_resuming_with_another_pytorch_is_refused(store, unfinished, monkeypatch):
     monkeypatch.setattr(prepare, "versions", lambda: versions() | {"torch": "9.9"})
     with pytest.raises(ArtifactError, match=r"its versions\.torch is '.*', not '9\.9'"):
-        run_tiny(store, tmp_path / "set", resume=True)
+        run_tiny(store, unfinished, resume=True)
 
 
-def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, tmp_path, crashing_at):
-    output = tmp_path / "set"
-    interrupted(store, output, crashing_at)
+def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, unfinished, crashing_at):
     with crashing_at(1):
-        run_tiny(store, output, overwrite=True)
+        run_tiny(store, unfinished, overwrite=True)
     # A stale checkpoint would now continue the old run in the middle of the new one's telemetry.
-    assert not checkpoint_path(output).exists()
-    run_tiny(store, output, resume=True)
-    assert [step["iteration"] for step in steps_of(output)] == list(range(8))
-    assert output.read_bytes() == run_tiny(store).to_bytes()
+    assert not checkpoint_path(unfinished).exists()
+    run_tiny(store, unfinished, resume=True)
+    assert [step["iteration"] for step in steps_of(unfinished)] == list(range(8))
+    assert unfinished.read_bytes() == run_tiny(store).to_bytes()
 
 
-def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, tmp_path, monkeypatch):
-    output = tmp_path / "set"
+def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, output, monkeypatch):
     made = run_tiny(store, output)
     written, told = output.read_bytes(), telemetry_path(output).read_bytes()
     monkeypatch.setattr(Condensation, "step", None)
@@ -568,9 +558,8 @@ def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path
 
 
 @pytest.mark.parametrize("damage", ["truncated", "text", "no tensors", "other shapes"])
-def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashing_at, damage):
-    interrupted(store, tmp_path / "set", crashing_at)
-    path = checkpoint_path(tmp_path / "set")
+def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, unfinished, damage):
+    path = checkpoint_path(unfinished)
     whole = path.read_bytes()
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata()
@@ -582,15 +571,14 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashi
     }
     path.write_bytes(changed[damage])
     with pytest.raises(ArtifactError, match="damaged") as caught:
-        run_tiny(store, tmp_path / "set", resume=True)
+        run_tiny(store, unfinished, resume=True)
     assert "\n" not in str(caught.value)
 
 
 # What stops a run.
 
 
-def test_a_loss_that_is_not_finite_names_iteration_class_and_remedy_and_keeps_the_checkpoint(store, tmp_path):
-    output = tmp_path / "set"
+def test_a_loss_that_is_not_finite_names_iteration_class_and_remedy_and_keeps_the_checkpoint(store, output):
     with pytest.raises(DivergedError, match=r"class 'class0' .* iteration 1\..*--lr 1e\+29 ") as caught:
         run_tiny(store, output, lr=1e30, checkpoint_seconds=0)
     assert "\n" not in str(caught.value)
