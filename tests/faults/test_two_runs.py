@@ -2,38 +2,23 @@
 
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 from conftest import write_store
+from test_disk import SCHEDULE, VERBS, prepared
 from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
-from prism.condensation.condense import condense
 from prism.errors import BusyError, OutputError
 from prism.evaluation.evaluate import evaluate
-from prism.exports.export import export
-from prism.ingestion.build import ingest
 from prism.machine.files import lock
 from prism.selection.select import select
-
-SCHEDULE = {"width": 4, "epochs": 1, "seeds": 1, "device": "cpu"}
-RUNS: dict[str, Callable[[Path, Path], object]] = {
-    "ingest": lambda inputs, output: ingest(
-        inputs / "videos", output, num_frames=4, stride=1, size=16, progress=False
-    ),
-    "condense": lambda inputs, output: condense(
-        inputs / "store", output=output, width=4, batch_real=1, iterations=1, device="cpu"
-    ),
-    "select": lambda inputs, output: select(inputs / "store", output=output),
-    "evaluate": lambda inputs, output: evaluate(inputs / "set", inputs / "store", output=output, **SCHEDULE),
-    "export": lambda inputs, output: export(inputs / "set", output, to="tensors"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +31,15 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def another_run(output: Path, does: str = "") -> Iterator[subprocess.Popen[str]]:
+def another_run(output: Path, does: str = "") -> Iterator[Popen[str]]:
     """A process that holds what a run of any verb on this output would hold, until it is killed."""
     script = (
         "import os, sys\nfrom prism.machine.files import lock\n"
         f"with lock(sys.argv[1]):\n    {does}\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, output],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script, output]
+    process = Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -68,19 +49,21 @@ def another_run(output: Path, does: str = "") -> Iterator[subprocess.Popen[str]]
         process.communicate()
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_second_run_is_refused_and_the_lock_of_a_dead_run_does_not_block(name, inputs, tmp_path, monkeypatch):
-    run, output = RUNS[name], tmp_path / "output"
+@pytest.mark.parametrize("name", VERBS)
+def test_a_second_run_is_refused_and_the_lock_of_a_dead_run_does_not_block(name, inputs, tmp_path):
+    kind, run, _ = VERBS[name]
+    folder = prepared(tmp_path / "folder", name, inputs)
+    output = folder / kind
     with another_run(output) as first:
-        before = sorted(tmp_path.rglob("*"))
-        with pytest.raises(OutputError, match=r"another run is writing '.*/output'\. Wait for it"):
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(OutputError, match=rf"another run is writing '.*/{kind}'\. Wait for it"):
             run(inputs, output)
-        assert sorted(tmp_path.rglob("*")) == before
+        assert sorted(folder.rglob("*")) == before
         first.send_signal(signal.SIGKILL)
         first.wait()
         run(inputs, output)
     assert output.exists()
-    assert not list(tmp_path.glob(".*"))
+    assert not list(folder.glob(".*"))
 
 
 def test_a_set_and_a_result_are_saved_by_one_writer_at_a_time(inputs, tmp_path):
@@ -106,7 +89,7 @@ def test_a_process_that_a_dead_run_has_forked_keeps_nobody_off(tmp_path):
 
 def test_a_choice_of_clips_in_place_of_a_condensed_set_has_no_telemetry_of_its(inputs, tmp_path):
     output = tmp_path / "output"
-    RUNS["condense"](inputs, output)
+    VERBS["condense"][1](inputs, output)
     assert telemetry_path(output).exists()
     select(inputs / "store", output=output, overwrite=True)
     assert not telemetry_path(output).exists()
