@@ -86,12 +86,8 @@ def test_ucf101_is_found_in_other_trees(tmp_path, videos):
 
 def test_lists_may_lie_anywhere_if_named_or_two_folders_deeper(tmp_path):
     root = touch(tmp_path / "videos", *UCF_VIDEOS)
-    said = refused(root, "ucf101")
-    place = f"'{root}', or in a folder at most two deeper"
-    assert (
-        said
-        == f"'trainlist01.txt' and 'testlist01.txt' must lie in {place}. Name their folder with --annotations."
-    )
+    lie = f"'trainlist01.txt' and 'testlist01.txt' must lie in '{root}', or in a folder at most two deeper."
+    assert refused(root, "ucf101") == f"{lie} Name their folder with --annotations."
     write(tmp_path, {f"lists/{name}": text for name, text in UCF_LISTS.items()})
     for annotations in (str(tmp_path / "lists" / UCF), str(tmp_path / "lists"), "../lists"):
         assert len(found(root, "ucf101", annotations=annotations)) == 3
@@ -106,17 +102,14 @@ def test_lists_and_folder_are_held_against_each_other_both_ways(ucf):
     touch(ucf, names[0], "Archery/extra.avi", "old/more.mp4")
     got = listing(ucf, "ucf101")
     assert got.skipped == dict.fromkeys(names[1:], MISSING)
-    assert got.notes == [
-        "Caution: videos that no list names are left out: 2 ('Archery/extra.avi', 'old/more.mp4')."
-    ]
+    (note,) = got.notes
+    assert note == "Caution: videos that no list names are left out: 2 ('Archery/extra.avi', 'old/more.mp4')."
 
 
 def test_what_is_listed_or_there_more_than_once_is_refused(ucf):
     lists = {name: text * 2 for name, text in UCF_LISTS.items() if name.endswith("list01.txt")}
-    said = refused(write(ucf, lists), "ucf101")
-    assert said.startswith(
-        f"'{ucf}' has videos that are listed more than once: 6 ('Archery/v_Archery_g08_c01.avi', "
-    )
+    says = f"'{ucf}' has videos that are listed more than once: 6 ('Archery/v_Archery_g08_c01.avi', "
+    assert refused(write(ucf, lists), "ucf101").startswith(says)
     touch(write(ucf, UCF_LISTS), "old/Archery/v_Archery_g01_c01.mp4", "old/Archery/v_Archery_g08_c01.mp4")
     said = refused(ucf, "ucf101")
     assert "has videos that are there more than once: 2 ('Archery/v_Archery_g08_c01.avi' and 'old/Arc" in said
@@ -129,9 +122,8 @@ def test_what_is_listed_or_there_more_than_once_is_refused(ucf):
 
 def test_classes_that_lost_all_training_videos_are_refused_together(ucf, tmp_path):
     said = refused(write(tmp_path / "none", UCF_LISTS), "ucf101")
-    assert said.startswith(
-        "classes of which no video can be used: 2 ('Archery', 'HandstandPushups'). 'Archery/v_Arch"
-    )
+    begins = "classes of which no video can be used: 2 ('Archery', 'HandstandPushups'). 'Archery/v_Arch"
+    assert said.startswith(begins)
     assert said.endswith(f"' is skipped because {MISSING}")
     (ucf / "HandstandPushups").rename(tmp_path / "elsewhere")
     (ucf / "HandstandPushups").symlink_to(tmp_path / "elsewhere")
@@ -305,47 +297,37 @@ def test_ssv2s_class_is_its_template_without_brackets(tmp_path):
 # Faulty lines
 
 NO_VIDEO = "no number as id, with a template of the labels"
-SSV2_TRAIN_FILE = "something-something-v2-train.json"
+FAULTY: dict[tuple[str, str], list[tuple[str, str]]] = {
+    ("ucf101", "trainlist01.txt"): [
+        ("\nArchery/a.avi 1\na.avi 1\nx/Archery/a.avi 1\n", "2 (line 3 'a.avi 1', line"),
+    ],
+    ("ucf101", "testlist01.txt"): [
+        ("Archery\n", "has no <class>/<video>.avi: 1 (line 1 'Archery')."),
+        ("Archery/\xff.avi\n", "01.txt' cannot be read: it is not UTF-8 text."),
+    ],
+    ("hmdb51", "clap_test_split1.txt"): [
+        ("a.avi\na.avi 3\n../a.avi 1\n1\n", "has no <name>.avi and 0, 1 or 2: 4 ("),
+        ("a.avi 2\n", "of which no video can be used: 1 ('clap')."),
+    ],
+    ("kinetics400", "train.csv"): [
+        ("label,youtube_id\n", "has no column 'time_start', only label, youtube_id."),
+        (HEAD + "a,b,1\n,b,1,2,train\n", "has no time_end: 1 (line 2); '"),
+        (HEAD + "a,#NAME?,1,2,train\n", "has no youtube_id and whole seconds: 1 (line"),
+        (HEAD + "a,b,1s,2,train\na,b,1,1.5,train\n", "whole seconds: 2 (line 2 'b 1s 2',"),
+        (HEAD, "of which no video can be used: 1 ('air drumming')."),
+    ],
+    ("ssv2", "something-something-v2-train.json"): [
+        ("[", "is not a JSON file: Expecting value"),
+        ("{}", "train.json' must have a list in JSON, got a dict."),
+        ('[5, {"id": "1"}]', f"has {NO_VIDEO}: 2 (entry 1, entry 2 'None')."),
+        ('[{"id": "1", "template": "Eating [x]"}]', "(entry 1 'Eating [x]')."),
+    ],
+}
+"""What is written into a list of a layout, and what is said of it."""
 
 
 @pytest.mark.parametrize(
-    ("layout", "name", "text", "message"),
-    [
-        (
-            "ucf101",
-            "trainlist01.txt",
-            "\nArchery/a.avi 1\na.avi 1\nx/Archery/a.avi 1\n",
-            "2 (line 3 'a.avi 1', line",
-        ),
-        ("ucf101", "testlist01.txt", "Archery\n", "has no <class>/<video>.avi: 1 (line 1 'Archery')."),
-        ("ucf101", "testlist01.txt", "Archery/\xff.avi\n", "01.txt' cannot be read: it is not UTF-8 text."),
-        (
-            "hmdb51",
-            "clap_test_split1.txt",
-            "a.avi\na.avi 3\n../a.avi 1\n1\n",
-            "has no <name>.avi and 0, 1 or 2: 4 (",
-        ),
-        ("hmdb51", "clap_test_split1.txt", "a.avi 2\n", "of which no video can be used: 1 ('clap')."),
-        ("kinetics400", "train.csv", "label,youtube_id\n", "has no column 'time_start', only label, youtube_id."),
-        ("kinetics400", "train.csv", HEAD + "a,b,1\n,b,1,2,train\n", "has no time_end: 1 (line 2); '"),
-        (
-            "kinetics400",
-            "train.csv",
-            HEAD + "a,#NAME?,1,2,train\n",
-            "has no youtube_id and whole seconds: 1 (line",
-        ),
-        (
-            "kinetics400",
-            "train.csv",
-            HEAD + "a,b,1s,2,train\na,b,1,1.5,train\n",
-            "whole seconds: 2 (line 2 'b 1s 2',",
-        ),
-        ("kinetics400", "train.csv", HEAD, "of which no video can be used: 1 ('air drumming')."),
-        ("ssv2", SSV2_TRAIN_FILE, "[", "is not a JSON file: Expecting value"),
-        ("ssv2", SSV2_TRAIN_FILE, "{}", "train.json' must have a list in JSON, got a dict."),
-        ("ssv2", SSV2_TRAIN_FILE, '[5, {"id": "1"}]', f"has {NO_VIDEO}: 2 (entry 1, entry 2 'None')."),
-        ("ssv2", SSV2_TRAIN_FILE, '[{"id": "1", "template": "Eating [x]"}]', "(entry 1 'Eating [x]')."),
-    ],
+    ("layout", "name", "text", "message"), [(*place, *fault) for place in FAULTY for fault in FAULTY[place]]
 )
 def test_faulty_lines_get_one_sentence_that_names_them(tmp_path, layout, name, text, message):
     write_ssv2(tmp_path)
