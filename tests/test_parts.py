@@ -193,33 +193,30 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
         Config(rule=value)
 
 
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        ("outs", "or a part of your own as module:Name. Did you mean 'ours'?"),
-        ("no.such:Rule", "the rule 'no.such:Rule' cannot be imported: No module named 'no'."),
-        (f"{HERE}:Nothing", f"cannot be imported: module '{HERE}' has no attribute 'Nothing'."),
-        (
-            f"{HERE}:Plain(thresh=1)",
-            "Plain.__init__() got an unexpected keyword argument 'thresh'. Did you mean 'threshold'?",
-        ),
-        (f"{HERE}:Plain", "made: Plain.__init__() missing 1 required positional argument: 'threshold'."),
-        (functools.partial(Plain, -1.0), "Plain(threshold=-1.0)' cannot be made: threshold must not be negative."),
-        (functools.partial(Moody, 1), "Moody(mood=1)' cannot be made: KeyError: 'no such mood'."),
-        (functools.partial(Moody, 2), "there is no mood 2."),
-        (Without, f"the rule '{HERE}:Without' has no propose(…). See docs/extending.md or docs/api.md."),
-        (
-            torch.nn.Linear(3, 3),
-            "the rule 'torch.nn.modules.linear:Linear' has no propose(…). See docs/extending.md or docs/api.md.",
-        ),
-        (function, f"the rule '{HERE}:function' has no propose(…). See docs/extending.md or docs/api.md."),
-        (f"{HERE}:INSTANCE(threshold=1)", "takes no options: it is not a class."),
-        (
-            Forgetful(1.0),
-            "no attribute weight, so that nothing could record it. Keep the parameter as self.weight.",
-        ),
-    ],
-)
+UNUSABLE = [
+    ("outs", "or a part of your own as module:Name. Did you mean 'ours'?"),
+    ("no.such:Rule", "the rule 'no.such:Rule' cannot be imported: No module named 'no'."),
+    (f"{HERE}:Nothing", f"cannot be imported: module '{HERE}' has no attribute 'Nothing'."),
+    (
+        f"{HERE}:Plain(thresh=1)",
+        "Plain.__init__() got an unexpected keyword argument 'thresh'. Did you mean 'threshold'?",
+    ),
+    (f"{HERE}:Plain", "made: Plain.__init__() missing 1 required positional argument: 'threshold'."),
+    (functools.partial(Plain, -1.0), "Plain(threshold=-1.0)' cannot be made: threshold must not be negative."),
+    (functools.partial(Moody, 1), "Moody(mood=1)' cannot be made: KeyError: 'no such mood'."),
+    (functools.partial(Moody, 2), "there is no mood 2."),
+    (Without, f"the rule '{HERE}:Without' has no propose(…). See docs/extending.md or docs/api.md."),
+    (
+        torch.nn.Linear(3, 3),
+        "the rule 'torch.nn.modules.linear:Linear' has no propose(…). See docs/extending.md or docs/api.md.",
+    ),
+    (function, f"the rule '{HERE}:function' has no propose(…). See docs/extending.md or docs/api.md."),
+    (f"{HERE}:INSTANCE(threshold=1)", "takes no options: it is not a class."),
+    (Forgetful(1.0), "no attribute weight, so that nothing could record it. Keep the parameter as self.weight."),
+]
+
+
+@pytest.mark.parametrize(("value", "sentence"), UNUSABLE)
 def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(value, sentence):
     with pytest.raises(ConfigError, match=re.escape(sentence) + "$"):
         made(value)

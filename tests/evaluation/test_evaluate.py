@@ -104,18 +104,15 @@ def altered(num_frames: int = 8, size: tuple[int, int] = (48, 48), **changes: ob
     return set_of(torch.zeros(2, num_frames, 3, *size), **changes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"classes": ("class0", "other")}, "different classes: only one of them has 'class1'"),
-        (
-            {"num_frames": 4},
-            r"num_frames = 4, but the data .* has 8\. Ingest the data again with --num-frames 4\.",
-        ),
-        ({"size": (64, 64)}, r"has \(48, 48\)\. Ingest the data again with --size 64\."),
-        ({"flip": False}, r"keeps the labels of .*, but not those of the clips to train on\. Pass --flip never\."),
-    ],
-)
+MISFITS = [
+    ({"classes": ("class0", "other")}, "different classes: only one of them has 'class1'"),
+    ({"num_frames": 4}, r"num_frames = 4, but the data .* has 8\. Ingest the data again with --num-frames 4\."),
+    ({"size": (64, 64)}, r"has \(48, 48\)\. Ingest the data again with --size 64\."),
+    ({"flip": False}, r"keeps the labels of .*, but not those of the clips to train on\. Pass --flip never\."),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), MISFITS)
 def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, changes, says):
     with pytest.raises(ConfigError, match=says):
         score(altered(**changes), store)

@@ -262,39 +262,27 @@ def test_a_list_may_name_absolute_paths_in_its_own_folder(tmp_path, monkeypatch)
 FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" for k in range(10)) + "1.mp4,x,dev\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            FAULTY,
-            "has no label: 5 (line 2, line 4, line 6, …); '{path}' has a split that is none of train, val, v",
-        ),
-        (FAULTY, "validation, test: 1 (line 12 'dev')."),
-        ("path,label\na.mp4,a\nb/../a.mp4,b\n", "has a video that it has before: 1 (line 3 'a.mp4')."),
-        (
-            "path,label\n../a,a\n/etc/a,a\nx/../../a,a\n",
-            "folder: 3 (line 2 '../a', line 3 '/etc/a', line 4 'x/../",
-        ),
-        (
-            "path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n",
-            "none of train, val, validation, test: 2 (line 2",
-        ),
-        (
-            'path,label\na.mp4,"a\nb.mp4,b\nc.mp4",b\n"d.mp4,b\ne.mp4",b\n',
-            "has a quote that is not closed: 2 (line 2 'a\\nb.mp4,b\\nc.mp4', line 5 'd.mp4,b\\ne.mp4').",
-        ),
-        ('path,label,group\na.mp4,a,"g\rb.mp4,b,g"\n', "has a quote that is not closed: 1 (line "),
-        ("path,label,Label\na.mp4,a,b\n", "list '{path}' has the column 'label' twice."),
-        ("group,path,label,group\ng,a.mp4,a,h\n", "has the column 'group' twice."),
-        ("", "has no column 'path', only nothing."),
-        ("path,label,split\n", "has no videos."),
-        ("path,label\n\udcff", "cannot be read: it is not UTF-8 text"),
-        (
-            "path,label\na.mp4,a\nb.mp4,b\n",
-            "no video can be used: 2 ('a', 'b'). 'a.mp4' is skipped because it is m",
-        ),
-    ],
-)
+FAULTY_LISTS = [
+    (FAULTY, "has no label: 5 (line 2, line 4, line 6, …); '{path}' has a split that is none of train, val, v"),
+    (FAULTY, "validation, test: 1 (line 12 'dev')."),
+    ("path,label\na.mp4,a\nb/../a.mp4,b\n", "has a video that it has before: 1 (line 3 'a.mp4')."),
+    ("path,label\n../a,a\n/etc/a,a\nx/../../a,a\n", "folder: 3 (line 2 '../a', line 3 '/etc/a', line 4 'x/../"),
+    ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "none of train, val, validation, test: 2 (line 2"),
+    (
+        'path,label\na.mp4,"a\nb.mp4,b\nc.mp4",b\n"d.mp4,b\ne.mp4",b\n',
+        "has a quote that is not closed: 2 (line 2 'a\\nb.mp4,b\\nc.mp4', line 5 'd.mp4,b\\ne.mp4').",
+    ),
+    ('path,label,group\na.mp4,a,"g\rb.mp4,b,g"\n', "has a quote that is not closed: 1 (line "),
+    ("path,label,Label\na.mp4,a,b\n", "list '{path}' has the column 'label' twice."),
+    ("group,path,label,group\ng,a.mp4,a,h\n", "has the column 'group' twice."),
+    ("", "has no column 'path', only nothing."),
+    ("path,label,split\n", "has no videos."),
+    ("path,label\n\udcff", "cannot be read: it is not UTF-8 text"),
+    ("path,label\na.mp4,a\nb.mp4,b\n", "no video can be used: 2 ('a', 'b'). 'a.mp4' is skipped because it is m"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), FAULTY_LISTS)
 def test_a_faulty_list_is_refused_with_all_its_faults(tmp_path, text, message):
     path = write_list(tmp_path, text)
     assert message.format(path=path) in refused(path)

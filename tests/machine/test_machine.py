@@ -217,24 +217,20 @@ def test_what_is_no_utf_8_is_spelled_out():
 LOST = "CUDA error: unspecified launch failure"
 
 
-@pytest.mark.parametrize(
-    ("problem", "kind", "said"),
-    [
-        ("CUDA out of memory. Tried", ConfigError, "out of memory (CUDA out of memory). Pass a smaller --vpc."),
-        ("GET was unable to find an engine to execute this computation", ConfigError, "Pass a smaller --vpc."),
-        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", ConfigError, "Pass a smaller --vpc."),
-        (
-            "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-            ConfigError,
-            "Pass a smaller --vpc.",
-        ),
-        ("CUDA error: out of memory", ConfigError, "Pass a smaller --vpc."),
-        ("CUDA driver error: out of memory", ConfigError, "Pass a smaller --vpc."),
-        ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling", ConfigError, "Pass a smaller --vpc."),
-        (f"{LOST}\nCUDA kernel errors might be", EngineError, f"the GPU failed ({LOST}). Go on."),
-        ("shape mismatch", RuntimeError, "shape mismatch"),
-    ],
-)
+FAILURES = [
+    ("CUDA out of memory. Tried", ConfigError, "out of memory (CUDA out of memory). Pass a smaller --vpc."),
+    ("GET was unable to find an engine to execute this computation", ConfigError, "Pass a smaller --vpc."),
+    ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", ConfigError, "Pass a smaller --vpc."),
+    ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", ConfigError, "Pass a smaller --vpc."),
+    ("CUDA error: out of memory", ConfigError, "Pass a smaller --vpc."),
+    ("CUDA driver error: out of memory", ConfigError, "Pass a smaller --vpc."),
+    ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling", ConfigError, "Pass a smaller --vpc."),
+    (f"{LOST}\nCUDA kernel errors might be", EngineError, f"the GPU failed ({LOST}). Go on."),
+    ("shape mismatch", RuntimeError, "shape mismatch"),
+]
+
+
+@pytest.mark.parametrize(("problem", "kind", "said"), FAILURES)
 def test_a_gpu_that_is_too_small_or_lost_ends_in_one_sentence(problem, kind, said):
     raised = torch.OutOfMemoryError(problem) if "Tried" in problem else RuntimeError(problem)
     with pytest.raises(kind, match=re.escape(said)), explained("--vpc", "Go on."):
