@@ -19,6 +19,7 @@ from videos import (
     SIZE,
     numbered,
     shown_number,
+    write_audio,
     write_fields,
     write_numbered,
     write_numbered_images,
@@ -53,9 +54,7 @@ def numbers(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE)
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("kinds")
-    return {
-        kind: write_numbered(folder / name, 60, codec, options) for kind, (name, codec, options) in KINDS.items()
-    }
+    return {kind: write_numbered(folder / name, 60, *encoding) for kind, (name, *encoding) in KINDS.items()}
 
 
 @pytest.fixture(params=["whole", "sought"])
@@ -68,9 +67,7 @@ def length(request, monkeypatch) -> None:
 @pytest.mark.usefixtures("length")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_frame_is_exact(kinds, kind):
-    windows = [
-        Window(start, stride) for start, stride in ((0, 1), (1, 2), (7, 3), (11, 1), (12, 1), (13, 5), (54, 1))
-    ]
+    windows = [Window(*at) for at in ((0, 1), (1, 2), (7, 3), (11, 1), (12, 1), (13, 5), (54, 1))]
     expected = [[w.start + t * w.stride for t in range(6)] for w in windows]
     assert numbers(kinds[kind], *windows) == expected
     assert [numbers(kinds[kind], window)[0] for window in windows] == expected
@@ -101,9 +98,8 @@ def write_unstamped(path: Path, codec: str, options: dict[str, str], pack: bool 
     With `pack`, every second frame lies in the packet of the one that it precedes, as XviD packs B-frames, and a
     placeholder stands where it belongs.
     """
-    source = write_numbered(
-        path.with_name("source.ts" if codec == "libx264" else "source.avi"), 60, codec, options
-    )
+    name = "source.ts" if codec == "libx264" else "source.avi"
+    source = write_numbered(path.with_name(name), 60, codec, options)
     with av.open(str(source)) as whole, av.open(str(path), "w") as output:
         stream = output.add_stream_from_template(whole.streams.video[0])
         data = [bytes(packet) for packet in whole.demux(video=0) if packet.size]
@@ -176,10 +172,8 @@ def write_moving(path: Path, codec: str, options: dict[str, str]) -> list[np.nda
         stream = output.add_stream(codec, rate=25, options=options)
         stream.height, stream.width, stream.pix_fmt = 96, 96, "yuv420p"
         for k in range(90):
-            frame = av.VideoFrame.from_ndarray(
-                scene[:, 2 * k : 2 * k + 96].astype(np.uint8).copy(), format="rgb24"
-            )
-            output.mux(stream.encode(frame))
+            shown = scene[:, 2 * k : 2 * k + 96].astype(np.uint8).copy()
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(shown, format="rgb24")))
         output.mux(stream.encode())
     return [*read(path, Window(0, 1), num_frames=90, size=96)[1][0]]
 
@@ -492,14 +486,6 @@ def without_frames(path: Path) -> None:
     path.write_bytes(data[: at + 4] + bytes(end - at - 8) + data[end - 4 :])
 
 
-def only_sound(path: Path) -> None:
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("aac", rate=8000)
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
-        frame.sample_rate = 8000
-        container.mux([*stream.encode(frame), *stream.encode(None)])
-
-
 PLAY_LIST = "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n"
 
 
@@ -508,7 +494,7 @@ PLAY_LIST = "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n"
     [
         (without_frames, "no frame can be decoded."),
         (lambda path: path.write_text(PLAY_LIST), "it cannot be opened as a video"),
-        (only_sound, "there is no video in it, only audio."),
+        (write_audio, "there is no video in it, only audio."),
         (Path.touch, "the file is empty."),
         (lambda path: None, "there is no such file."),
         (lambda path: path.symlink_to(path.name), "there is no such file."),
