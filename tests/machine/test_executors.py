@@ -46,14 +46,9 @@ def started(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     """A process of Dask, which finds this PRISM and computes in one thread."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     environment["DASK_DISTRIBUTED__WORKER__DAEMON"] = "false"
+    command = [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]]
     with (folder / f"{arguments[0]}.log").open("a") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env=environment,
-        )
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder, env=environment)
 
 
 class Cluster:
@@ -107,12 +102,19 @@ def cluster(one_cluster: Cluster) -> Cluster:
 
 
 @contextmanager
-def beside(function: Callable[[], None]) -> Iterator[None]:
-    """Do something in another thread while the block runs, and raise what went wrong there."""
+def killing(victim: subprocess.Popen[str], happened: Callable[[], object]) -> Iterator[None]:
+    """Another thread kills a process while the block runs, as soon as something has happened."""
+
+    def kill() -> None:
+        wait_for(happened)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait()
+
     with ThreadPoolExecutor(1) as executor:
-        future = executor.submit(function)
+        future = executor.submit(kill)
         yield
         future.result()
+    assert victim.returncode == -signal.SIGKILL
 
 
 def test_a_cluster_gives_every_seed_the_scores_that_it_has_here(make_store, cluster, tmp_path):
@@ -129,20 +131,14 @@ TINY = PAPER | {"iterations": 30, "batch_real": 2, "width": 2, "device": "cpu", 
 
 
 def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
-    store, output, victim = make_store(classes=4), tmp_path / "set", cluster.workers[0]
+    store, output = make_store(classes=4), tmp_path / "set"
     # Long enough for both workers to be in the midst at once, whichever of them is ready first.
     options = TINY | {"iterations": 150}
     expected = condense(store, **options)
-
-    def kill_in_the_midst() -> None:
-        files = [checkpoint_path(shards_path(output) / f"{label:05}.safetensors") for label in range(4)]
-        wait_for(lambda: sum(file.exists() for file in files) >= 2)
-        os.kill(victim.pid, signal.SIGKILL)
-        victim.wait()
-
-    with opened(cluster.address) as executor, beside(kill_in_the_midst):
+    files = [checkpoint_path(shards_path(output) / f"{label:05}.safetensors") for label in range(4)]
+    in_the_midst = killing(cluster.workers[0], lambda: sum(file.exists() for file in files) >= 2)
+    with opened(cluster.address) as executor, in_the_midst:
         condense(store, output=output, executor=executor, **options)
-    assert victim.returncode == -signal.SIGKILL
     assert output.read_bytes() == expected.to_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(output).name}
     steps = load_telemetry(telemetry_path(output))["step"]
@@ -156,16 +152,12 @@ def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
         write_numbered(source / "jump" / f"long{k}.mp4", 1500, options={"preset": "ultrafast", "g": "2000"})
     config = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
     expected = contents(ingest(source, tmp_path / "here", config, progress=False).path)
-    victim = cluster.workers[0]
 
-    def kill_in_the_midst() -> None:
-        wait_for(lambda: any(np.fromfile(slots, np.uint8).any() for slots in partial_path(output).glob("*.u8")))
-        os.kill(victim.pid, signal.SIGKILL)
-        victim.wait()
+    def is_begun() -> bool:
+        return any(np.fromfile(slots, np.uint8).any() for slots in partial_path(output).glob("*.u8"))
 
-    with opened(cluster.address) as executor, beside(kill_in_the_midst):
+    with opened(cluster.address) as executor, killing(cluster.workers[0], is_begun):
         store = ingest(source, output, config, executor=executor, progress=False)
-    assert victim.returncode == -signal.SIGKILL
     assert contents(store.path) == expected
     assert not partial_path(output).exists()
 
@@ -221,10 +213,8 @@ def test_a_cluster_that_does_not_answer_is_refused_in_one_sentence():
 
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
     says = r"lost what it was to compute \(BrokenProcessPool\)\. Run the same command again to go on\."
-    with (
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor,
-        pytest.raises(EngineError, match=says),
-    ):
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as executor, pytest.raises(EngineError, match=says):
         list(completed(executor, end_the_process, [0]))
 
 
@@ -242,9 +232,8 @@ def test_a_worker_of_other_versions_is_refused(monkeypatch):
         found = completed(executor, diverge, [0])
         seen = iter([{"torch": "2.0"}, {"torch": "1.0"}, {"torch": "1.0"}])
         monkeypatch.setattr(executors, "versions", lambda: next(seen))
-        with pytest.raises(
-            EngineError, match=r"other versions than this process: its torch is '1\.0', not '2\.0'"
-        ):
+        says = r"other versions than this process: its torch is '1\.0', not '2\.0'"
+        with pytest.raises(EngineError, match=says):
             list(found)
 
 
