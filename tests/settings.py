@@ -67,6 +67,11 @@ def skipped(store: ClipStore) -> dict[str, str]:
         return {row["path"]: row["reason"] for row in csv.DictReader(file)}
 
 
+def of_subject(result: Result, **changes: Any) -> Result:
+    """A result whose subject differs in some fields."""
+    return replace(result, subject=replace(result.subject, **changes))
+
+
 def without_seconds(result: Result) -> list[NetworkRun]:
     """The runs of a result, without what depends on the clock."""
     return [replace(run, seconds=0.0) for run in result.runs]

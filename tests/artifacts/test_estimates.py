@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean, pstdev
 
 import pytest
+from settings import of_subject
 
 import prism
 from prism.artifacts.estimates import Estimate, Sample, of_mean, over_recordings, t_quantile
@@ -144,13 +145,9 @@ def test_results_are_paired_by_the_seeds_of_their_sets_in_any_order():
     assert prism.lead(reversed(OURS), THEIRS) == found
     for name in ("embedder_seed", "network_seed"):
         made = [{"vpc": 1, "seed": 0, name: k} for k in range(3)]
-        subjects = [replace(one.subject, config=how) for one, how in zip(OURS, made, strict=True)]
-        ours = [replace(one, subject=subject) for one, subject in zip(OURS, subjects, strict=True)]
+        ours = [of_subject(one, config=how) for one, how in zip(OURS, made, strict=True)]
         assert prism.lead(ours, THEIRS) == found
-    odd = [
-        replace(one, subject=replace(one.subject, config={"seed": 0, "embedder_seed": [k]}))
-        for k, one in enumerate(OURS)
-    ]
+    odd = [of_subject(one, config={"seed": 0, "embedder_seed": [k]}) for k, one in enumerate(OURS)]
     with pytest.raises(ArtifactError, match="a lead needs sets of the same two or more seeds"):
         prism.lead(odd, THEIRS)
     assert str(found) == "+23.3 [+9.0, +37.7]"
@@ -167,9 +164,8 @@ def test_results_that_know_their_hits_lead_with_an_error_over_recordings_too():
     assert (found.error, found.recordings) == (pytest.approx(math.hypot(plain.error, part.error)), part.error)
     # One result without hits, or of other recordings, is enough for an interval over sets alone.
     assert prism.lead(known(OURS, ("3 1 2", "1 4")), THEIRS) == plain
-    other = [
-        replace(one, data=replace(one.data, recordings=("5 5", "10"))) for one in known(THEIRS[1:], ("2 1", "4"))
-    ]
+    rest = known(THEIRS[1:], ("2 1", "4"))
+    other = [replace(one, data=replace(one.data, recordings=("5 5", "10"))) for one in rest]
     assert prism.lead(OURS, [*known(THEIRS[:1], ("2 1 0", "3 1")), *other]) == plain
 
 
@@ -182,9 +178,8 @@ def test_a_result_that_lacks_networks_is_warned_of():
 
 def test_networks_that_score_several_sets_of_a_group_are_warned_of():
     shared = [replace(one, runs=tuple(replace(run, seed=run.seed % 10) for run in one.runs)) for one in OURS]
-    with pytest.warns(
-        UserWarning, match="1 of 2 networks, by their seeds, score more than one set of “takes”"
-    ) as said:
+    says = "1 of 2 networks, by their seeds, score more than one set of “takes”"
+    with pytest.warns(UserWarning, match=says) as said:
         assert prism.lead(shared, THEIRS) == prism.lead(OURS, THEIRS)
     assert len(said) == 1
 
@@ -200,7 +195,7 @@ def test_networks_that_score_several_sets_of_a_group_are_warned_of():
     ],
 )
 def test_sets_of_a_group_that_share_videos_or_networks_are_warned_of(values, says):
-    known = [replace(one, subject=replace(one.subject, **own)) for one, own in zip(OURS, values, strict=True)]
+    known = [of_subject(one, **own) for one, own in zip(OURS, values, strict=True)]
     with pytest.warns(UserWarning, match=says) as said:
         assert prism.lead(known, THEIRS) == prism.lead(OURS, THEIRS)
     assert len(said) == 1
@@ -208,7 +203,7 @@ def test_sets_of_a_group_that_share_videos_or_networks_are_warned_of(values, say
 
 def test_sets_that_no_network_has_made_share_none(recwarn):
     same = {"iterations": 0, "network_seed": 0}
-    real = [replace(one, subject=replace(one.subject, config=one.subject.config | same)) for one in OURS]
+    real = [of_subject(one, config=one.subject.config | same) for one in OURS]
     assert prism.lead(real, THEIRS) == prism.lead(OURS, THEIRS)
     assert not recwarn
     # Random clips are chosen by no network: its options tell no sets apart.
@@ -232,10 +227,7 @@ def test_groups_may_have_schedules_of_their_own_but_not_networks():
         (OURS[:1], "a lead needs sets of the same two or more seeds on either side, got 0 and 2, 0, 1."),
         ([*OURS, a_result(3, 0.9)], "a lead needs sets of the same two or more seeds"),
         ([], "a lead needs results on either side"),
-        (
-            [OURS[0], replace(OURS[1], subject=replace(OURS[1].subject, num_videos=10))],
-            "its made.videos is 10, not 2",
-        ),
+        ([OURS[0], of_subject(OURS[1], num_videos=10)], "its made.videos is 10, not 2"),
         ([*OURS, a_result(1, 0.9)], "two results of 'takes' are of one set, or of sets with the same seeds"),
         ([a_result(None, 0.1), a_result(None, 0.1)], "two results of 'takes' are of one set"),
         (

@@ -68,8 +68,7 @@ def test_the_page_shows_and_plays_every_clip_asks_for_nothing_and_runs_no_ones_c
     opened.evaluate(LONG_ENOUGH)
     assert opened.evaluate(FRAME) == first
     # The policy stops a script that gets in.
-    opened.evaluate(
-        "document.body.append(Object.assign(document.createElement('script'), {text: 'window.hurt = 1'}))"
-    )
+    script = "Object.assign(document.createElement('script'), {text: 'window.hurt = 1'})"
+    opened.evaluate(f"document.body.append({script})")
     assert opened.evaluate("typeof window.hurt") == "undefined"
     assert "Content Security Policy" in "".join(complaints(opened))

@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit, load
 from PIL import Image
 from rich.console import Console
+from settings import of_subject
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
@@ -95,9 +95,8 @@ def test_stored_clips_have_a_column_and_a_note_only_where_a_set_holds_more_than_
 
 def test_clips_of_a_copy_of_the_store_are_its_ceiling_and_those_of_another_one_are_not(exhibit):
     result = Result.load(exhibit.of_store("full", 8))
-    assert role_of(replace(result, subject=replace(result.subject, path="copy"))) == "ceiling"
-    other = replace(result.subject, fingerprint="of other clips, which lie in its place now")
-    assert role_of(replace(result, subject=other)) == ""
+    assert role_of(of_subject(result, path="copy")) == "ceiling"
+    assert role_of(of_subject(result, fingerprint="of other clips, which lie in its place now")) == ""
 
 
 def test_splits_protocols_and_data_are_never_put_in_one_table(exhibit, tmp_path):
@@ -152,11 +151,8 @@ def test_the_page_leads_nowhere_and_runs_nothing(exhibit):
     page = page_of(exhibit.everything())
     words = Words(page)
     assert "script" not in words.tags
-    assert {link.split(",")[0] for link in words.links} <= {
-        "data:",
-        "data:image/webp;base64",
-        "data:image/svg+xml;base64",
-    }
+    allowed = {"data:", "data:image/webp;base64", "data:image/svg+xml;base64"}
+    assert {link.split(",")[0] for link in words.links} <= allowed
     assert "default-src 'none'" in page
     assert not re.search(r"url\(|@import| style=| on[a-z]+=", page)
     assert "secret-host" not in page

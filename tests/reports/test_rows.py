@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from exhibits import Exhibit, load
+from settings import of_subject
 
 import prism
 from prism.artifacts.condensed import CondensedSet
@@ -76,7 +77,7 @@ def test_what_was_made_or_scored_otherwise_stands_apart(exhibit, changes):
 
 def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
     config = {"model": "cnn-gru", "width": 64, "epochs": 500, "seed": 0}
-    more = [with_more_clips(result) for result in load(made(exhibit, "random", FLOOR))]
+    more = [of_subject(one, num_videos=10, stored_clips=10) for one in load(made(exhibit, "random", FLOOR))]
     other = load(made(exhibit, "random", FLOOR, config=config))
     found = rows_of([*load(made(exhibit, "prism", OURS)), *more, *other])
     best = best_of(found)
@@ -84,15 +85,11 @@ def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
     assert lead_over_floor(best, found) is None
 
 
-def with_more_clips(result: Result) -> Result:
-    return replace(result, subject=replace(result.subject, num_videos=10, stored_clips=10))
-
-
 def test_copies_and_networks_of_several_sets_are_named(exhibit):
     rows = rows_of(load(made(exhibit, "prism", OURS, first_seed=0)))
     said = "2 of 2 networks, by their seeds, score more than one set of “prism”"
     assert any(said in note for note in notes_on(rows))
-    copies = [replace(one, subject=replace(one.subject, videos="same")) for one in rows[0].results]
+    copies = [of_subject(one, videos="same") for one in rows[0].results]
     assert any("3 of 3 sets of “prism” hold the same videos" in note for note in notes_on(rows_of(copies)))
     ((_, cautions),) = summary_tables(load(made(exhibit, "dm", OURS, first_seed=0)))
     assert len(cautions) == 1
@@ -125,14 +122,13 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
 def test_sets_that_only_seem_to_be_made_alike_stand_apart(exhibit, changes):
     (one,) = load(made(exhibit, "prism", {0: (0.5, 0.6)}))
     if changes.get("config") == {}:
-        one = replace(one, subject=replace(one.subject, config={}))
-    other = replace(one, subject=replace(one.subject, **changes))
-    assert [len(found.results) for found in rows_of([one, other])] == [1, 1]
+        one = of_subject(one, config={})
+    assert [len(found.results) for found in rows_of([one, of_subject(one, **changes)])] == [1, 1]
 
 
 def test_random_clips_of_another_store_are_not_the_best_of_several_sets(exhibit):
     (subset,) = load([exhibit.of_store("subset", 2, shares=(0.2, 0.3, 0.4))])
-    subset = replace(subset, subject=replace(subset.subject, path="elsewhere", fingerprint="elsewhere"))
+    subset = of_subject(subset, path="elsewhere", fingerprint="elsewhere")
     (ours,) = load(made(exhibit, "prism", {0: (0.9, 0.9)}))
     assert "“prism”" in conclusion_of(rows_of([subset, ours]))
 
@@ -153,7 +149,7 @@ def test_rows_of_one_label_are_told_apart_by_their_files(exhibit):
         for k, (name, s) in enumerate({"paper": 0.3, "ours": 0.5}.items())
     ]
     found = [Result.load(path) for path in sets]
-    apart = [replace(one, subject=replace(one.subject, config={"vpc": 1, "lr": k})) for k, one in enumerate(found)]
+    apart = [of_subject(one, config={"vpc": 1, "lr": k}) for k, one in enumerate(found)]
     assert {row.name for row in rows_of(apart)} == {"prism (paper)", "prism (ours)"}
     assert [row.name for row in rows_of(apart[:1])] == ["prism"]
 
@@ -180,11 +176,9 @@ def test_a_terminal_of_80_characters_shows_every_number_and_obeys_no_name(exhibi
 
     label = "[bold]\x1b[31m-label-that-is-long-and-has-no-space"
     gru = {"model": "cnn-gru", "width": 64, "hidden": 128, "epochs": 500, "seed": 0}
-    paths = []
+    ours, paths = {seed: (0.1 + seed / 2, 0.2 + seed / 2) for seed in (0, 1)}, []
     for config in ({}, {"config": gru}, {"split": "val"}):
-        paths += made(
-            exhibit, "prism", {seed: (0.1 + seed / 2, 0.2 + seed / 2) for seed in (0, 1)}, label=label, **config
-        )
+        paths += made(exhibit, "prism", ours, label=label, **config)
         paths += made(exhibit, "random", {0: (0.3, 0.3), 1: (0.1, 0.1)}, **config)
     tables = summary_tables(load(paths))
     for table, _ in tables:
