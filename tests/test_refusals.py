@@ -22,15 +22,7 @@ from prism.cli import run
 from prism.condensation.by_class import run_path
 from prism.condensation.objectives import Objective
 from prism.condensation.options import OBJECTIVES
-from prism.errors import (
-    ArtifactError,
-    ClipError,
-    ConfigError,
-    OutputError,
-    PrismError,
-    SourceError,
-    VideoError,
-)
+from prism.errors import ArtifactError, ClipError, ConfigError, OutputError, PrismError, SourceError, VideoError
 from prism.ingestion import pool
 from prism.ingestion.load import VideoDataset
 from prism.ingestion.options import IngestConfig
@@ -46,6 +38,7 @@ from prism.reproduction.plan import plan
 
 FRAMES, LABELS, NAMES = torch.zeros(2, 4, 3, 8, 8), torch.tensor([0, 1]), ("a", "b")
 BY_RATE = IngestConfig(sampling="fps")
+ENDLESS = "path,label\n" + 200_000 * "a"
 POOL = ThreadPoolExecutor(1)
 BY_CLASS = {"method": "static-dynamic", "executor": POOL}
 
@@ -77,7 +70,7 @@ def link(path: Path) -> Path:
     return path
 
 
-one_step = partial(prism.condense, iterations=1)
+step = partial(prism.condense, iterations=1)
 Case = tuple[Callable[[Any, Any], object], str]
 CASES: dict[type[PrismError], list[Case]] = {
     ClipError: [
@@ -100,10 +93,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda _, at: check_output_folder(link(at / "link"), True, "", "", ()), "is a link. Name the folder"),
     ],
     SourceError: [
-        (
-            lambda _, at: prism.ingest(of_text(at / "list.csv", "path,label\n" + 200_000 * "a"), at / "out"),
-            "is not a CSV file",
-        ),
+        (lambda _, at: prism.ingest(of_text(at / "list.csv", ENDLESS), at / "out"), "is not a CSV file"),
         (lambda _, at: prism.load(at), "has no videos. Expected <class>"),
     ],
     VideoError: [
@@ -126,10 +116,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda store, _: VideoDataset(prism.select(store), split="nonsense"), "has training videos alone"),
         (lambda store, _: VideoDataset(prism.select(store), split=None), "has training videos alone"),
         (lambda store, at: prism.export(prism.select(store), at / "out", to="gfi"), "Did you mean 'gif'?"),
-        (
-            lambda store, at: prism.export(prism.select(store), at / "sheet.gif"),
-            "would be a folder. Pass --to gif",
-        ),
+        (lambda store, at: prism.export(prism.select(store), at / "e.gif"), "would be a folder. Pass --to gif"),
         (lambda store, at: prism.export(store, at / "out"), "not as 'videofolder'. Pass --to gif."),
         (lambda store, at: prism.export(store, at / "e.png", to="gif"), "e.png' would be a GIF"),
         (lambda _, at: prism.report([], at / "out"), "at least one result"),
@@ -140,14 +127,11 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda store, _: prism.condense(store, objective="cross-entropy(trained=0)"), "trained ≥ 1"),
         (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
         (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
-        (lambda store, _: one_step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),
-        (lambda store, _: one_step(store, insertion="builtins:dict"), "'builtins:dict' has no propose(…)"),
-        (lambda store, _: one_step(store, objective=partial(dict, 1)), "has no match(…)"),
-        (
-            lambda store, _: one_step(store, objective=Objective()),
-            "the objective has neither loss(…) nor match(…).",
-        ),
-        (lambda store, _: one_step(store, model=Unfinished), "has no embed_dim"),
+        (lambda store, _: step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),
+        (lambda store, _: step(store, insertion="builtins:dict"), "'builtins:dict' has no propose(…)"),
+        (lambda store, _: step(store, objective=partial(dict, 1)), "has no match(…)"),
+        (lambda store, _: step(store, objective=Objective()), "the objective has neither loss(…) nor match(…)."),
+        (lambda store, _: step(store, model=Unfinished), "has no embed_dim"),
     ],
 }
 

@@ -9,17 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from prism.artifacts.keyframes import (
-    best_placed,
-    enlarge,
-    evenly_spread,
-    insert,
-    join_colour,
-    neighbours,
-    reduce,
-    render,
-    split_colour,
-)
+from prism.artifacts import keyframes
+from prism.artifacts.keyframes import best_placed, enlarge, evenly_spread, insert, neighbours, reduce, render
 
 FRAME = (3, 2, 2)
 """Shape of a frame in these tests: the mathematics treats every pixel alike."""
@@ -153,6 +144,7 @@ def test_keyframes_go_where_they_take_away_most_of_the_errors_that_weigh():
 def test_coarse_colour_keeps_the_luma_of_every_pixel_and_what_has_one_colour(height, width, seed):
     draw = np.random.default_rng(seed)
     images = torch.from_numpy(draw.random((2, 3, height, width)))
+    split_colour, join_colour = keyframes.split_colour, keyframes.join_colour
     luma, chroma = split_colour(images)
     assert luma.shape == (2, 1, height, width)
     assert chroma.shape == (2, 2, (height + 1) // 2, (width + 1) // 2)

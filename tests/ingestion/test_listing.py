@@ -10,25 +10,9 @@ from videos import write_classes, write_numbered_images
 
 import prism
 from prism.errors import ConfigError, SourceError
+from prism.ingestion import listing as reasons
 from prism.ingestion.build import make_plan
-from prism.ingestion.listing import (
-    LINKED_AGAIN,
-    LINKED_FOLDER,
-    LINKED_OUT,
-    LOOSE,
-    MISSING,
-    NESTED,
-    OUTSIDE,
-    PICTURES,
-    POINTER,
-    TWINS,
-    VIDEO_SUFFIXES,
-    Layout,
-    Listing,
-    frame_files,
-    videos_under,
-    why_skipped,
-)
+from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, frame_files, videos_under, why_skipped
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import list_videos
 
@@ -74,9 +58,8 @@ def test_files_that_are_no_videos_are_counted_by_their_suffix(tmp_path):
     touch(tmp_path, "jump/a.mp4", "walk/b.mp4", "walk/c.m2ts", "walk/d.m2ts", "jump/e.txt", "jump/notes/readme")
     said = "Passed over in folders, as no videos: 2 .m2ts, 1 .txt, 1 without a suffix."
     assert list_videos(tmp_path).notes == [said]
-    assert "has no videos, but other files (2 .m2ts, 1 .txt)." in refused(
-        touch(tmp_path / "none", "a/b.m2ts", "a/c.m2ts", "d.txt")
-    )
+    none = touch(tmp_path / "none", "a/b.m2ts", "a/c.m2ts", "d.txt")
+    assert "has no videos, but other files (2 .m2ts, 1 .txt)." in refused(none)
 
 
 @pytest.mark.parametrize("split", ["", "train/"])
@@ -86,10 +69,9 @@ def test_videos_at_the_wrong_depth_are_skipped_and_classes_without_videos_counte
     (tmp_path / split / "run").mkdir()
     listing = list_videos(tmp_path)
     deep = [f"{split}walk/deep/{name}" for name in ("c.mp4", "d/e.avi", "f")]
-    assert listing.skipped == dict.fromkeys(deep, NESTED) | {f"{split}x.avi": LOOSE}
-    assert why_skipped(listing.skipped) == (
-        f"3 ({', '.join(map(repr, deep))}) because {NESTED} 1 ('{split}x.avi') because {LOOSE}"
-    )
+    assert listing.skipped == dict.fromkeys(deep, reasons.NESTED) | {f"{split}x.avi": reasons.LOOSE}
+    says = f"3 ({', '.join(map(repr, deep))}) because {reasons.NESTED} 1 ('{split}x.avi') because {reasons.LOOSE}"
+    assert why_skipped(listing.skipped) == says
     assert listing.notes == [f"Caution: folders of classes without a video: 1 ('{split}run')."]
 
 
@@ -102,7 +84,7 @@ def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
 def test_a_clip_that_is_there_twice_under_one_name_is_refused_unless_a_list_names_both(tmp_path):
     twice = touch(tmp_path, "a/1.mp4", "a/1/0.png", "a/2.avi", "a/2.MP4", "b/1.mp4", "b/3.gif", "b/4.gif")
     (twice / "b/3.mp4").symlink_to("3.gif")
-    assert refused(twice) == (f"'{twice}' has {TWINS}: 2 ('a/2.MP4' and 'a/2.avi', 'a/1.mp4' and 'a/1').")
+    assert refused(twice) == (f"'{twice}' has {reasons.TWINS}: 2 ('a/2.MP4' and 'a/2.avi', 'a/1.mp4' and 'a/1').")
     assert len(found(write_list(twice, "path,label\na/1.mp4,a\na/1,a\nb/1.mp4,b\n"))) == 3
 
 
@@ -110,7 +92,7 @@ def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
     touch(tmp_path, "train/jump/a.mp4", "validation/jump/b.mp4", "test/walk/c.mp4", "annotations/list.txt")
     assert [split for _, _, split in found(tmp_path)] == ["test", "train", "val"]
     touch(tmp_path, "extra/c.mp4", "extra/d/e.mp4")
-    assert list_videos(tmp_path).skipped == dict.fromkeys(["extra/c.mp4", "extra/d/e.mp4"], OUTSIDE)
+    assert list_videos(tmp_path).skipped == dict.fromkeys(["extra/c.mp4", "extra/d/e.mp4"], reasons.OUTSIDE)
     capitals = touch(tmp_path / "capitals", "Train/a/1.mp4", "TEST/a/2.mp4", "Validation/b/3.mp4")
     (capitals / "TEST/c").mkdir()
     assert [split for _, _, split in found(capitals)] == ["test", "train", "val"]
@@ -124,17 +106,17 @@ def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
 @pytest.mark.parametrize("split", ["", "Train/"])
 def test_pictures_in_a_class_folder_itself_are_told_that_videos_need_folders(tmp_path, split):
     touch(tmp_path, *(f"{split}{label}/{k}.jpg" for label in "ab" for k in range(3)))
-    assert refused(tmp_path).endswith(f"2 ('{split}a', '{split}b') because {PICTURES}")
+    assert refused(tmp_path).endswith(f"2 ('{split}a', '{split}b') because {reasons.PICTURES}")
 
 
 def test_a_source_without_class_folders_is_explained(tmp_path):
     assert "has no videos. Expected <class>/<video> with .mp4, .avi," in refused(tmp_path)
     flat = touch(tmp_path / "flat", "a.mp4", "b.mp4")
-    assert f"has no videos that can be used: 2 ('a.mp4', 'b.mp4') because {LOOSE}" in refused(flat)
+    assert f"has no videos that can be used: 2 ('a.mp4', 'b.mp4') because {reasons.LOOSE}" in refused(flat)
     ucf = touch(tmp_path / "ucf", "v_Archery_g01_c01.avi")
     assert refused(ucf).endswith("--layout ucf101 reads names like these with its lists.")
     deep = touch(tmp_path / "deep", "sports/run/0.mp4", "sports/walk/0.mp4")
-    assert refused(deep).endswith(f"2 ('sports/run/0.mp4', 'sports/walk/0.mp4') because {NESTED}")
+    assert refused(deep).endswith(f"2 ('sports/run/0.mp4', 'sports/walk/0.mp4') because {reasons.NESTED}")
     touch(tmp_path / "one", "right/b.mp4", "left/deep/a.mp4")
     with pytest.raises(SourceError, match=r"only class 'right', .* \('left/deep/a\.mp4'\) because it lies in"):
         make_plan(tmp_path / "one", IngestConfig())
@@ -142,9 +124,8 @@ def test_a_source_without_class_folders_is_explained(tmp_path):
 
 def test_what_is_no_source_gets_one_sentence(tmp_path, store):
     assert "does not exist" in refused(tmp_path / "missing")
-    assert "is a file, but must be a folder of videos or a .csv list" in refused(
-        touch(tmp_path, "a.mp4") / "a.mp4"
-    )
+    file = touch(tmp_path, "a.mp4") / "a.mp4"
+    assert "is a file, but must be a folder of videos or a .csv list" in refused(file)
     assert "is a clip store already. Name the videos that it was made from" in refused(store.path)
 
 
@@ -173,14 +154,14 @@ def linked(tmp_path) -> Path:
 def test_links_out_of_the_source_are_read_where_it_is_asked_for_and_the_refusal_names_the_option(linked):
     said = refused(linked)
     assert said.startswith("classes of which no video can be used: 2 ('jump', 'walk'). 'jump/0.mp4' is skipped ")
-    assert said.endswith(f"because {LINKED_OUT}")
-    assert "--follow-links reads it" in LINKED_OUT
+    assert said.endswith(f"because {reasons.LINKED_OUT}")
+    assert "--follow-links reads it" in reasons.LINKED_OUT
     listing = list_videos(linked, IngestConfig(follow_links=True))
     names = [f"{'jump' if k % 2 == 0 else 'walk'}/{k}.mp4" for k in (0, 2, 1, 3)]
     assert [video.relative for video in listing.videos] == [*names[:2], "run/5.mp4", "swim/6.mp4", *names[2:]]
     assert (listing.skipped, listing.notes) == ({}, [])
     listing = list_videos(touch(linked, "jump/a.mp4", "walk/b.mp4"))
-    assert listing.skipped == dict.fromkeys(names, LINKED_OUT) | {"swim": LINKED_FOLDER}
+    assert listing.skipped == dict.fromkeys(names, reasons.LINKED_OUT) | {"swim": reasons.LINKED_FOLDER}
 
 
 def test_pointers_in_the_place_of_videos_are_told_from_videos(tmp_path):
@@ -188,7 +169,7 @@ def test_pointers_in_the_place_of_videos_are_told_from_videos(tmp_path):
     (root / "a/2.mp4").write_text("../blob")
     (root / "b/2.mp4").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
     (root / "b/3.mp4").write_text("../nothing")
-    assert list_videos(root).skipped == dict.fromkeys(["a/2.mp4", "b/2.mp4"], POINTER)
+    assert list_videos(root).skipped == dict.fromkeys(["a/2.mp4", "b/2.mp4"], reasons.POINTER)
 
 
 def test_a_link_to_a_folder_above_does_not_search_without_end(tmp_path):
@@ -198,8 +179,8 @@ def test_a_link_to_a_folder_above_does_not_search_without_end(tmp_path):
     followed, listing = Listing(root), Listing(root)
     assert [path.name for path in videos_under(followed, root, True)] == ["1.mp4", "1.mp4"]
     assert [path.name for path in videos_under(listing, root, False)] == ["1.mp4"]
-    assert listing.skipped == dict.fromkeys(["a/again", "a/deep/up"], LINKED_FOLDER)
-    assert followed.skipped == dict.fromkeys(["a/again/up", "a/deep/up"], LINKED_AGAIN)
+    assert listing.skipped == dict.fromkeys(["a/again", "a/deep/up"], reasons.LINKED_FOLDER)
+    assert followed.skipped == dict.fromkeys(["a/again/up", "a/deep/up"], reasons.LINKED_AGAIN)
 
 
 @pytest.mark.parametrize("split", ["", "test/"])
@@ -292,10 +273,9 @@ def test_a_list_is_held_against_its_folder_both_ways(tmp_path):
     touch(tmp_path, *(f"videos/{name}.mp4" for name in ("a", "b", "c", "d/e")), "other/f.mp4")
     rows = ["videos/a.mp4,a", "videos/b.mp4,b", "videos/gone.mp4,a", "videos/lost.mp4,b"]
     listing = list_videos(write_list(tmp_path, "\n".join(["path,label", *rows])))
-    assert listing.skipped == dict.fromkeys(["videos/gone.mp4", "videos/lost.mp4"], MISSING)
-    assert listing.notes == [
-        "Caution: videos that no list names are left out: 2 ('videos/c.mp4', 'videos/d/e.mp4')."
-    ]
+    assert listing.skipped == dict.fromkeys(["videos/gone.mp4", "videos/lost.mp4"], reasons.MISSING)
+    (note,) = listing.notes
+    assert note == "Caution: videos that no list names are left out: 2 ('videos/c.mp4', 'videos/d/e.mp4')."
 
 
 @dataclass(frozen=True)

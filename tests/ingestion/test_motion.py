@@ -11,28 +11,14 @@ import pytest
 from settings import contents
 
 from prism.errors import OutputError
+from prism.ingestion import motion
 from prism.ingestion.build import make_plan
-from prism.ingestion.motion import (
-    COORDINATES,
-    DIRECTIONS,
-    GLYPH_PLACES,
-    KINDS,
-    MOTIONS,
-    WAVES,
-    glyph_course,
-    pairs_course,
-    write_motion,
-)
+from prism.ingestion.motion import DIRECTIONS, KINDS, MOTIONS, glyph_course, pairs_course, write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.ingestion.splits import list_videos
 
 SMALL = MotionConfig(train_per_class=2, test_per_class=1, num_frames=8, size=32)
-OPPOSITES = [
-    ("left", "right"),
-    ("parting", "meeting"),
-    ("growing", "shrinking"),
-    ("clockwise", "counterclockwise"),
-]
+REVERSED = [("left", "right"), ("parting", "meeting"), ("growing", "shrinking"), ("clockwise", "counterclockwise")]
 UNIFORM = 1.95 / np.sqrt(1000)
 """Kolmogorov and Smirnov's distance of 1,000 uniform numbers; above it by chance once in a thousand."""
 
@@ -109,7 +95,7 @@ def test_the_drawings_are_the_golden_ones_and_every_class_draws_the_same_numbers
 @pytest.mark.parametrize("label", MOTIONS)
 def test_the_coordinates_of_a_pair_are_uniform_and_independent_at_every_time(label):
     courses = [pairs_course(label, 24, random(seed)) for seed in range(1000)]
-    for name in COORDINATES:
+    for name in motion.COORDINATES:
         for time in (0, 9, 23):
             values = np.sort([moves[name][time] for moves in courses])
             assert 0 <= values[0] <= values[-1] <= 1
@@ -119,24 +105,24 @@ def test_the_coordinates_of_a_pair_are_uniform_and_independent_at_every_time(lab
     assert np.abs(np.corrcoef(waves.T) - np.eye(10)).max() < 4 / np.sqrt(1000)
 
 
-@pytest.mark.parametrize(("label", "opposite"), OPPOSITES)
+@pytest.mark.parametrize(("label", "opposite"), REVERSED)
 def test_a_pair_is_its_opposite_played_backwards(label, opposite):
     (moved, wave, speed), (other_moved, other_wave, other_speed) = MOTIONS[label], MOTIONS[opposite]
     assert (moved, speed) == (other_moved, other_speed)
     # The phase is random, so time runs backwards where the cycles count down.
     cycles = np.linspace(-2, 2, 1001)
-    np.testing.assert_allclose(WAVES[wave](-cycles), WAVES[other_wave](cycles), atol=1e-9)
+    np.testing.assert_allclose(motion.WAVES[wave](-cycles), motion.WAVES[other_wave](cycles), atol=1e-9)
     assert np.median(np.diff(pairs_course("left", 24, random(0))["x"])) < 0
 
 
 def test_a_glyph_is_its_opposite_played_backwards_and_its_place_tells_nothing():
     for seed in range(20):
-        (left, height), (right, same) = (glyph_course(f"ring-{motion}", 24, random(seed)) for motion in DIRECTIONS)
+        (left, height), (right, same) = (glyph_course(f"ring-{way}", 24, random(seed)) for way in DIRECTIONS)
         np.testing.assert_allclose(left[::-1], right)
         np.testing.assert_array_equal(height, same)
         assert np.ptp(height) == 0
         assert (np.diff(left) < 0).all()
     middles = np.sort([glyph_course("ring-left", 25, random(seed))[0][12] for seed in range(1000)])
-    width = GLYPH_PLACES[1] - GLYPH_PLACES[0]
-    uniform = GLYPH_PLACES[0] + width * (np.arange(1000) + 0.5) / 1000
+    width = motion.GLYPH_PLACES[1] - motion.GLYPH_PLACES[0]
+    uniform = motion.GLYPH_PLACES[0] + width * (np.arange(1000) + 0.5) / 1000
     assert np.abs(middles - uniform).max() < UNIFORM * width
