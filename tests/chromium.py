@@ -107,13 +107,8 @@ class Page:
 
     def size(self, width: int, height: int, reduced_motion: bool = False) -> None:
         """Set the size of the view, and what the reader prefers."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 700,
-        )
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700}
+        self.call("Emulation.setDeviceMetricsOverride", **screen)
         preference = {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else ""}
         self.call("Emulation.setEmulatedMedia", features=[preference])
 

@@ -83,29 +83,17 @@ class Exhibit:
         """
         first = changes.pop("first_seed", 0)
         shares = changes.pop("shares", (0.4, 0.5, 0.6))
-        num_train = len(self.store.positions("train"))
-        metrics = metrics_of(len(self.store.classes))
-        chance = {metric: 1 / len(self.store.classes) + k / 100 for k, metric in enumerate(metrics)}
-        data = Data(
-            "store",
-            self.store.fingerprint,
-            changes.pop("split", "test"),
-            12,
-            len(self.store.classes),
-            chance,
-            4 * num_train * self.store.clip_bytes,
-            len(self.store.classes),
-        )
+        split, num_classes = changes.pop("split", "test"), len(self.store.classes)
+        num_bytes = 4 * len(self.store.positions("train")) * self.store.clip_bytes
+        metrics = metrics_of(num_classes)
+        chance = {metric: 1 / num_classes + k / 100 for k, metric in enumerate(metrics)}
+        data = Data("store", self.store.fingerprint, split, 12, num_classes, chance, num_bytes, num_classes)
+        provenance = {"command": "prism evaluate", "commit": "abc", "host": "secret-host", "processor": "a cpu"}
         fields: dict[str, Any] = {
             "task": TASK,
             "protocol": "clean",
             "config": {"model": "convnet3d", "width": 64, "epochs": 500, "seed": 0},
-            "provenance": {
-                "command": "prism evaluate",
-                "commit": "abc",
-                "host": "secret-host",
-                "processor": "a cpu",
-            },
+            "provenance": provenance,
         }
         lead, *others = metrics
         scores = [{lead: share} | dict.fromkeys(others, 0.9) for share in shares]

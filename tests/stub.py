@@ -99,10 +99,8 @@ def declared(home: Any) -> dict[str, tuple[str, str]]:
     found = {}
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(home)))):
         if isinstance(node, ast.AnnAssign) and node.simple and node.value:
-            found[ast.unparse(node.target)] = (
-                ast.unparse(node.annotation),
-                ast.unparse(node.value).replace(WATCHED, "..."),
-            )
+            value = ast.unparse(node.value).replace(WATCHED, "...")
+            found[ast.unparse(node.target)] = ast.unparse(node.annotation), value
         elif isinstance(node, ast.arguments):
             pairs = zip(node.kwonlyargs, node.kw_defaults, strict=True)
             found |= {

@@ -116,9 +116,7 @@ def test_nothing_inside_imports_the_public_api(module):
 
 
 def test_imports_form_no_circle_not_even_by_the_names_in_a_registry_or_for_a_type_checker():
-    waiting = {
-        module: imports(module, for_types=True, by_name=True) & MODULES.keys() - {module} for module in INSIDE
-    }
+    waiting = {m: imports(m, for_types=True, by_name=True) & MODULES.keys() - {m} for m in INSIDE}
     while waiting:
         free = [module for module, needs in waiting.items() if not needs & waiting.keys()]
         assert free, f"a circle among {sorted(waiting)}"

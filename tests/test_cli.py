@@ -147,10 +147,7 @@ MISTAKES = {
     "folder as recipe": ("condense {store} -o {at}/out --recipe {at}", "cannot be read: is a directory."),
     "set as recipe": ("condense {store} -o {at}/out --recipe {set}", "cannot be read: it is not UTF-8 text."),
     "misspelt method": ("select {store} -o {at}/out --method herdng", "Did you mean 'herding'?"),
-    "two values": (
-        "condense {store} -o {at}/out --seed 0 1 2",
-        "'1 2' belongs to no option: most take one value.",
-    ),
+    "values": ("condense {store} -o {at}/out --seed 0 1 2", "'1 2' belongs to no option: most take one value."),
     "output in /proc": ("select {store} -o /proc/out", "has no room for a file beside it."),
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),
@@ -163,10 +160,7 @@ MISTAKES = {
     "no data": ("evaluate {set}", "--data"),
     "neither set nor train": ("evaluate --data {store}", "either a condensed set or a store to --train on"),
     "both set and train": ("evaluate {set} --train {store} --data {store}", "not both"),
-    "hidden size of a network without": (
-        "evaluate {set} --data {store} --hidden 9",
-        "but convnet3d does not have that option",
-    ),
+    "no hidden size": ("evaluate {set} --data {store} --hidden 9", "but convnet3d does not have that option"),
     "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
     "info on nothing": ("info {at}/missing", "does not exist"),
     "info on text": ("info {at}/file", "is a file of another kind, not a condensed set"),

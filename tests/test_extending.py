@@ -65,9 +65,7 @@ def test_every_verb_that_the_examples_call_has_written_its_output(examples):
 def test_the_example_files_run_as_they_stand():
     names = ("own_rule", "own_network", "own_method", "own_objective")
     # In one process, since the import of PyTorch takes longer than they do.
-    run = (
-        "import runpy, sys; [runpy.run_module(name, run_name='__main__', alter_sys=True) for name in sys.argv[1:]]"
-    )
+    run = "import runpy, sys; [runpy.run_module(it, run_name='__main__', alter_sys=True) for it in sys.argv[1:]]"
     command = [sys.executable, "-c", run, *(f"examples.{name}" for name in names)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

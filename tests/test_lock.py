@@ -82,9 +82,8 @@ def test_what_runs_is_a_part_of_what_is_tested():
 
 
 def test_make_install_fetches_only_torch_without_a_hash():
-    commands = subprocess.run(
-        ["make", "--dry-run", "--always-make", "install"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    command = ["make", "--dry-run", "--always-make", "install"]
+    commands = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     runs, torch, project, tests, again = [line for line in commands.splitlines() if "pip install" in line]
     assert all("--require-hashes" in locked for locked in (runs, tests))
     assert (runs.split()[-1], tests.split()[-1]) == ("requirements.txt", "requirements-dev.txt")

@@ -36,9 +36,8 @@ def test_rows_stand_by_their_bytes_and_lead_whole_clips_of_as_many_after_the_epo
     lines = make.in_equal_bytes("grid-words-375-epochs").splitlines()[2:]
     sizes = [int(line.split(" | ")[2].replace(",", "")) for line in lines if line.startswith("|")]
     assert sizes == sorted(sizes)
-    five, sparse = (
-        make.results_of(f"grid-words-vpc{vpc}", row) for vpc, row in ((5, "herding"), (10, "herding-budget"))
-    )
+    five = make.results_of("grid-words-vpc5", "herding")
+    sparse = make.results_of("grid-words-vpc10", "herding-budget")
     assert make.bytes_of(sparse) < make.bytes_of(five)
     assert sum(str(make.lead(sparse, five)) in line for line in lines) == 1
     learned = make.results_of("grid-words-vpc16", "packed-cross-entropy")

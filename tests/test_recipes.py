@@ -78,13 +78,7 @@ HYPERPARAMETERS = {
 """VPC, learning rate and real batch (appendix, table "Hyperparameters")."""
 
 SMALL = ("init", "initial_keyframes", "keyframe_scale", "metric", "insertion", "lr", "relative_lr", "decay")
-DM: dict[str, Any] = {
-    "method": "dm",
-    "init": "real",
-    "initial_keyframes": 0,
-    "keyframe_scale": 1,
-    "insertion": "never",
-}
+DM = {"method": "dm", "init": "real", "initial_keyframes": 0, "keyframe_scale": 1, "insertion": "never"}
 STEPS = {"iterations": 5000, "decay": "constant", "batch_real": 64}
 PAPER = {
     "method": "prism",
@@ -124,10 +118,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Appendix: "Effect of Initialization Strategy", "ε Sweep" (0 is the default), "Warm-Up and Cool-Down".
     "ablations/fully-learnable": {"condense": {"fully_learnable": True}},
     **{f"ablations/epsilon{e:+}": {"condense": {"epsilon": e}} for e in (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3)},
-    **{
-        f"ablations/schedule-{share}": {"condense": {"warmup": share, "cooldown": share}}
-        for share in (0.0, 0.1, 0.3)
-    },
+    **{f"ablations/schedule-{s}": {"condense": {"warmup": s, "cooldown": s}} for s in (0.0, 0.1, 0.3)},
 }
 """Recipes for any data set, with all that they say."""
 

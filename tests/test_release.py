@@ -14,8 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 @pytest.mark.parametrize(
-    ("file", "pattern"),
-    [("CITATION.cff", r"^version: (\S+)$"), ("CHANGELOG.md", r"^## (\d\S+)")],
+    ("file", "pattern"), [("CITATION.cff", r"^version: (\S+)$"), ("CHANGELOG.md", r"^## (\d\S+)")]
 )
 def test_the_version_of_the_project_stands_wherever_one_stands(file, pattern):
     said = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)

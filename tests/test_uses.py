@@ -49,9 +49,8 @@ def test_a_memory_counts_what_lies_on_disk_and_pixels_stay_within_their_bytes(st
     sizes = {path: Path(str(path).format(seed=1)).stat().st_size for path in (condensed, takes)}
     whole = store.clip_bytes
     pixels = {2 * whole + 1: (2 * whole, 2), 10 * whole: (3 * whole, 3), 24 * 17**2 - 1: (24 * 16**2, 1)}
-    rows = table(
-        class_incremental, monkeypatch, capsys, store.path, condensed, takes, "--pixels", *pixels, "--seeds", 2
-    )
+    given = store.path, condensed, takes, "--pixels", *pixels, "--seeds", 2
+    rows = table(class_incremental, monkeypatch, capsys, *given)
     kept = {name: (cells[0], cells[1]) for name, cells in rows.items()}
     assert kept.pop("nothing") == kept.pop("all at once") == ("0", "0")
     assert kept.pop("every clip") == (f"{3 * whole:,}", "3")

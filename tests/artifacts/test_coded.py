@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -148,10 +149,7 @@ def test_a_missing_encoder_is_named_before_the_first_step(store, tmp_path, monke
     monkeypatch.setattr(sparse, "ENCODER", "libnone")
     monkeypatch.setattr("prism.networks.trained.train", None)
     monkeypatch.setattr(Condensation, "step", None)
-    run = {
-        "select": lambda **o: select(store, method="herding", **o),
-        "condense": lambda **o: condense(store, **o),
-    }
+    run = {"select": partial(select, store, method="herding"), "condense": partial(condense, store)}
     with pytest.raises(ConfigError, match="without the encoder libnone"):
         run[verb](storage="h264", output=tmp_path / "set")
     assert not (tmp_path / "set").exists()

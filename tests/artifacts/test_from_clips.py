@@ -86,7 +86,6 @@ def test_what_was_trained_in_any_type_of_floats_becomes_a_set(store, chosen, tmp
     trained = replace(chosen, frames=frames.clone().requires_grad_())
     made = prism.CondensedSet.from_clips(trained, store, method="mine", storage=storage)
     made.save(tmp_path / "set")
-    plain = prism.CondensedSet.from_clips(
-        replace(chosen, frames=frames.float()), store, method="mine", storage=storage
-    )
+    floats = replace(chosen, frames=frames.float())
+    plain = prism.CondensedSet.from_clips(floats, store, method="mine", storage=storage)
     assert plain.to_bytes() == (tmp_path / "set").read_bytes()

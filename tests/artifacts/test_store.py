@@ -174,10 +174,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
     "std is zero": (lambda s: edit_header(s, std=[0.5, 0.0, 0.5]), "std"),
     "no pattern of recordings": (lambda s: edit_header(s, settings={"group_pattern": "(g"}), "'settings' is"),
-    "a pattern that is too deep": (
-        lambda s: edit_header(s, settings={"group_pattern": "(" * 3000}),
-        "'settings' is",
-    ),
+    "a pattern too deep": (lambda s: edit_header(s, settings={"group_pattern": "(" * 3000}), "'settings' is"),
     "a pattern without a group": (lambda s: edit_header(s, settings={"group_pattern": "_g"}), "'settings' is"),
     "sha256 is a list": (lambda s: edit_header(s, sha256=[]), "sha256"),
     "a random window of no test video": (
@@ -213,9 +210,8 @@ def test_a_changed_store_json_is_noticed_like_changed_pixels(make_store, change)
     with pytest.raises(ArtifactError, match="was changed, replaced or moved"):
         store.check_unchanged()
     if "classes" in change:
-        edit_clips(
-            store.path, (store.path / "clips.csv").read_text().replace("class0", "a").replace("class1", "b")
-        )
+        text = (store.path / "clips.csv").read_text()
+        edit_clips(store.path, text.replace("class0", "a").replace("class1", "b"))
     again = ClipStore.open(store.path)
     assert again.fingerprint != before
     assert CacheFile.of(again, "means", {}, torch.device("cpu")).path != made
@@ -227,9 +223,8 @@ def test_a_changed_store_json_is_noticed_like_changed_pixels(make_store, change)
 @pytest.fixture(scope="module")
 def ragged(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     """A store of classes with 5, 1 and 3 training clips."""
-    return write_store(
-        tmp_path_factory.mktemp("ragged") / "store", classes=3, train=[5, 1, 3], num_frames=2, size=2
-    )
+    path = tmp_path_factory.mktemp("ragged") / "store"
+    return write_store(path, classes=3, train=[5, 1, 3], num_frames=2, size=2)
 
 
 @given(st.integers(1, 7), st.integers(0, 10_000))

@@ -60,14 +60,13 @@ def test_the_path_of_a_clip_of_which_every_frame_is_a_key_frame_is_that_of_free_
 
 @given(masks(), st.integers(0, 100))
 def test_an_inserted_frame_changes_neither_the_clip_nor_the_next_step_of_what_was_expressed_before(mask, seed):
-    (grown, optimizer), (other, other_optimizer) = videos(mask), videos(mask)
-    for made, its in ((grown, optimizer), (other, other_optimizer)):
-        move(made, its, seed)
+    both = videos(mask), videos(mask)
+    grown, optimizer = both[0]
+    for pair in both:
+        move(*pair, seed)
     before = grown.render().detach()
     proposed = torch.rand(mask.shape, generator=torch.Generator().manual_seed(seed)) < 0.5
     grown.insert(proposed & ~mask, optimizer.momentum_buffers[grown.frames])
     torch.testing.assert_close(grown.render().detach(), before, atol=1e-5, rtol=0)
-    next_step, other_step = (
-        move(made, its, seed + 1)[1] for made, its in ((grown, optimizer), (other, other_optimizer))
-    )
+    next_step, other_step = (move(*pair, seed + 1)[1] for pair in both)
     torch.testing.assert_close(expressed(next_step, mask), other_step, atol=1e-4, rtol=0)

@@ -267,13 +267,7 @@ def test_a_stopped_run_keeps_the_blocks_that_are_done(make_store, monkeypatch):
 # How many clips at a time.
 
 
-@given(
-    num=st.integers(1, 40),
-    size=st.integers(1, 20),
-    clips=st.integers(1, 6),
-    room=st.integers(1, 40),
-    threads=st.integers(1, 5),
-)
+@given(st.integers(1, 40), st.integers(1, 20), st.integers(1, 6), st.integers(1, 40), st.integers(1, 5))
 def test_each_unit_is_done_once_and_in_order_whatever_fits(num, size, clips, room, threads):
     chunk, tried = chunk_of(size, threads), []
 
@@ -317,9 +311,8 @@ def test_a_run_that_runs_out_of_memory_goes_on_in_smaller_chunks_to_the_same_vid
 def test_where_not_even_the_least_fits_one_sentence_says_what_to_try(store, monkeypatch, room, what):
     run = started(store, width=2, batch_real=2, vpc=2, lr=1.0, network_seed=room + 10)
     running_out(monkeypatch, room)
-    with pytest.raises(
-        ConfigError, match=rf"^cpu has no memory left for {what}, which takes about [1-9].* MiB .*--width.*\.$"
-    ):
+    says = rf"^cpu has no memory left for {what}, which takes about [1-9].* MiB .*--width.*\.$"
+    with pytest.raises(ConfigError, match=says):
         run.step()
 
 
@@ -340,9 +333,8 @@ def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch, na
     monkeypatch.setattr(ConvNet3D, "name", name)
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, pin_memory=False, **options: empty(*size, **options))
-    monkeypatch.setattr(
-        "prism.condensation.networks.cuda", SimpleNamespace(Event=Moment, current_stream=lambda device: None)
-    )
+    cuda = SimpleNamespace(Event=Moment, current_stream=lambda device: None)
+    monkeypatch.setattr("prism.condensation.networks.cuda", cuda)
     network, expected = (build("convnet3d", "cpu", num_classes=2, num_frames=4, size=48, width=2) for _ in "ab")
     working = list[torch.nn.Module]()
 

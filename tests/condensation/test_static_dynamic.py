@@ -97,10 +97,9 @@ def test_a_later_step_is_sgd_on_one_drawn_combination(store):
     embeddings = network.embed(rendered.transpose(1, 2)).view(2, 2, -1).mean(dim=1)
     gradients = torch.autograd.grad((real - embeddings).square().sum(), parts[1:])
     run.step()
-    for part, rate, gradient, moved in zip(
-        parts[1:], (50.0, 1e-3, 1e-3), gradients, list(run.videos.state().values())[1:], strict=True
-    ):
-        torch.testing.assert_close(moved, part.detach() - rate * gradient, rtol=1e-4, atol=1e-6)
+    _, *moved = run.videos.state().values()
+    for part, rate, gradient, now in zip(parts[1:], (50.0, 1e-3, 1e-3), gradients, moved, strict=True):
+        torch.testing.assert_close(now, part.detach() - rate * gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_the_set_is_the_last_iterations_parts_in_units_of_pixels(store):

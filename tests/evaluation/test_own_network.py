@@ -128,9 +128,8 @@ def test_a_network_that_cannot_be_used_is_refused_in_one_sentence(roomy, chosen,
     ],
 )
 def test_a_layer_that_would_draw_from_global_randomness_is_refused(roomy, chosen, layer):
-    with pytest.raises(
-        ConfigError, match=rf"dropout = 0\.5 of the layer {layer.func.__name__} does not depend on"
-    ):
+    says = rf"dropout = 0\.5 of the layer {layer.func.__name__} does not depend on"
+    with pytest.raises(ConfigError, match=says):
         evaluate(chosen, roomy, model=partial(Wrapped, layer=layer), **TINY)
 
 

@@ -151,20 +151,18 @@ def test_clean_mirrors_a_training_clip_anew_each_time(windows, inputs, of, optio
 
 
 @pytest.mark.parametrize(
-    ("of", "options"),
+    ("of", "how"),
     [
         (ways_of_a_store, {"protocol": "wang2024"}),
         (ways_of_a_store, {"flip": "once"}),
         (ways_of_a_set, {"flip": "once"}),
     ],
 )
-def test_mirrored_once_a_clip_stays_so_for_a_whole_training_and_each_network_draws_anew(
-    windows, inputs, of, options
-):
+def test_mirrored_once_a_clip_stays_so_for_a_whole_training_and_each_network_draws_anew(windows, inputs, of, how):
     by_seed = []
     for seed in (0, 1):
         inputs.clear()
-        by_seed.append(of(windows, inputs, seed=seed, **options))
+        by_seed.append(of(windows, inputs, seed=seed, **how))
     for found in by_seed:
         assert all(len(seen) == 1 for seen in found.values())
         assert set.union(*found.values()) == {False, True}

@@ -109,12 +109,8 @@ def test_safetensors_reads_all_clips_to_the_last_bit(chosen, tmp_path):
     assert torch.equal(tensors["labels"], chosen.labels)
     with safe_open(tmp_path / "out" / "clips.safetensors", framework="pt") as file:
         held = json.loads(file.metadata()["prism"])
-    assert held == {
-        "classes": CLASSES,
-        "flip": True,
-        "mean": list(chosen.normalisation.mean),
-        "std": list(chosen.normalisation.std),
-    }
+    mean, std = list(chosen.normalisation.mean), list(chosen.normalisation.std)
+    assert held == {"classes": CLASSES, "flip": True, "mean": mean, "std": std}
 
 
 def test_a_video_that_stands_for_several_clips_shows_one_and_says_so(make_store, tmp_path, capsys):

@@ -54,9 +54,8 @@ def test_a_store_that_changes_under_a_condensation_stops_it_and_the_checkpoint_s
 
     before: list[bytes] = []
     monkeypatch.setattr(Condensation, "step", step_then_change)
-    with pytest.raises(
-        ArtifactError, match=r"store '.*store' was changed, replaced or moved while it was being used"
-    ):
+    says = r"store '.*store' was changed, replaced or moved while it was being used"
+    with pytest.raises(ArtifactError, match=says):
         condense(data, output=output, checkpoint_seconds=0, **TINY)
     assert not output.exists()
     assert [checkpoint_path(output).read_bytes()] == before

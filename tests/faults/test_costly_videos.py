@@ -105,9 +105,8 @@ def test_a_video_whose_process_died_once_is_tried_again_and_nothing_is_lost(sour
     assert store.header == expected.header
     assert skipped(store) == {}
     counts = Counter(line for line in lines.read_text().splitlines() if "v2" in line)
-    assert counts == {
-        f"{what} {label}/v2.mp4": n for label in ("jump", "walk") for what, n in (("begin", 2), ("end", 1))
-    }
+    times = {"begin": 2, "end": 1}
+    assert counts == {f"{what} {label}/v2.mp4": n for label in ("jump", "walk") for what, n in times.items()}
 
 
 FAILURES = {

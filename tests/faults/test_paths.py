@@ -15,16 +15,7 @@ from prism.ingestion.splits import list_videos
 from prism.reports.text import printable
 
 OPTIONS = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
-STRANGE = [
-    "a\nb",
-    "a\rb",
-    "\x1b[2J\x1b]0;owned\x07",
-    "<script>alert(1)<!--",
-    "‮evil",
-    "a,b\"c'd",
-    "-rf",
-    " spaces ",
-]
+NAMES = ["a\nb", "a\rb", "\x1b[2J\x1b]0;owned\x07", "<script>alert(1)<!--", "‮evil", "a,b\"c'd", "-rf", " spaces "]
 
 
 @pytest.fixture
@@ -65,12 +56,12 @@ def test_a_list_cannot_reach_outside_its_folder(source, tmp_path, path):
 
 
 def test_strange_names_are_kept_to_the_byte_and_shown_escaped(source, tmp_path):
-    for name in STRANGE:
+    for name in NAMES:
         for k in range(2):
             write_numbered(source / name / f"{name}{k}.mp4", 8)
     store = ingest(source, tmp_path / "store", workers=2, **OPTIONS)
     again = ClipStore.open(store.path)
-    assert set(again.classes) == {"jump", "walk", *STRANGE}
+    assert set(again.classes) == {"jump", "walk", *NAMES}
     assert printable(repr(list(again.classes))).isprintable()
 
 

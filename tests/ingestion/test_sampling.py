@@ -75,10 +75,8 @@ def test_windows_of_a_video_differ_and_there_are_as_many_as_possible(
 
 @given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED, st.integers(1, 10))
 def test_asking_for_more_windows_keeps_the_first(video_frames, num_frames, stride, seed, count):
-    assert (
-        draw(video_frames, num_frames, stride, seed, count)
-        == draw(video_frames, num_frames, stride, seed, 20)[:count]
-    )
+    how = video_frames, num_frames, stride, seed
+    assert draw(*how, count) == draw(*how, 20)[:count]
 
 
 def test_every_video_and_every_seed_draws_another_window_and_these_are_spread_over_the_whole_video():

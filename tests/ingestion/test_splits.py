@@ -23,10 +23,8 @@ SHARE = st.floats(0, 0.99)
 
 
 def videos(label: str, count: int, split: str = "", groups: int = 0) -> list[VideoSource]:
-    names = [
-        f"{label}/v_g{k % groups:02d}_c{k:02d}.mp4" if groups else f"{label}/{k:03d}.mp4" for k in range(count)
-    ]
-    return [VideoSource(Path(name), name, label, split) for name in names]
+    names = [f"v_g{k % groups:02d}_c{k:02d}.mp4" if groups else f"{k:03d}.mp4" for k in range(count)]
+    return [VideoSource(Path(label, name), f"{label}/{name}", label, split) for name in names]
 
 
 def cautions(listed: list[VideoSource], config: IngestConfig | None = None) -> list[str]:
@@ -87,10 +85,8 @@ def test_videos_that_a_group_pattern_does_not_fit_are_named_and_stand_alone():
     listed, config = videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS)
     (said,) = cautions(listed, config)
     assert "finds no recording in 5 ('walk/000.mp4', 'walk/001.mp4', " in said
-    assert (
-        "of 10 paths: each of these videos counts as a recording of its own. A .csv list may name recordings"
-        in said
-    )
+    alone = "of 10 paths: each of these videos counts as a recording of its own. A .csv list may name recordings"
+    assert alone in said
     assert set(homes(assign_splits(listed, config), GROUPS)) >= {"g01", "walk/000.mp4"}
     with pytest.raises(SourceError, match=r"finds no recording in 5 \('run/000\.mp4', .* of 5 paths\. A \.csv"):
         cautions(videos("walk", 4) + videos("run", 1), config)
@@ -104,9 +100,8 @@ def test_classes_that_no_test_video_shows_are_named():
 def test_recordings_in_two_splits_are_warned_of_with_the_option_that_keeps_them_whole():
     listed = videos("a", 20, groups=10) + videos("b", 20, groups=10)
     (said,) = cautions(listed)
-    assert re.match(
-        r"Caution: recordings with clips in more than one split: \d+ \('[ab]/g0\d', .* of 20\. They", said
-    )
+    begins = r"Caution: recordings with clips in more than one split: \d+ \('[ab]/g0\d', .* of 20\. They"
+    assert re.match(begins, said)
     assert GROUPS in said
     whole = IngestConfig(group_pattern=GROUPS)
     assert cautions(listed, whole) == []

@@ -120,12 +120,10 @@ def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_ter
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(("columns", "shown"), [(80, ", 3.33 epochs/s, top-1 20.0%"), (55, "")])
-def test_a_terminal_has_one_line_whose_end_is_left_out_and_notes_stand_above_it(
-    capsys, monkeypatch, columns, shown
-):
+@pytest.mark.parametrize(("width", "shown"), [(80, ", 3.33 epochs/s, top-1 20.0%"), (55, "")])
+def test_a_terminal_has_one_line_whose_end_is_left_out_and_notes_stand_above_it(capsys, monkeypatch, width, shown):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("COLUMNS", str(width))
     with progress.progress_bar("Evaluating", 1000, "epochs", done=100) as advance:
         progress.note("careful")
         advance(100, **{"top-1": "20.0%", "of the longest name": 3})

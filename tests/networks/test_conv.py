@@ -86,9 +86,8 @@ def test_transforms_of_torch_func_and_gradients_of_many_outputs_at_once_work():
         return frozen(x).square().sum(dim=(1, 2, 3, 4))
 
     of_each = torch.stack([torch.autograd.grad(one, clips, retain_graph=True)[0] for one in energies(clips)])
-    (at_once,) = torch.autograd.grad(
-        energies(clips), clips, torch.eye(2, dtype=torch.float64), is_grads_batched=True
-    )
+    every = torch.eye(2, dtype=torch.float64)
+    (at_once,) = torch.autograd.grad(energies(clips), clips, every, is_grads_batched=True)
     torch.testing.assert_close(at_once, of_each)
     torch.testing.assert_close(torch.func.grad(lambda x: energies(x).sum())(clips), of_each.sum(dim=0))
 

@@ -126,9 +126,8 @@ def test_initial_values_are_distributed_as_those_of_a_network_built_directly(nam
     for key, value in theirs.items():
         if value.numel() > 5000:
             tolerance = 0.2 * value.std().item()
-            torch.testing.assert_close(
-                ours[key].quantile(shares), value.quantile(shares), rtol=0, atol=tolerance, msg=key
-            )
+            quantiles = (values.quantile(shares) for values in (ours[key], value))
+            torch.testing.assert_close(*quantiles, rtol=0, atol=tolerance, msg=key)
             assert ours[key].abs().max() <= 1.5 * value.abs().max()
         elif value.unique().numel() == 1:
             assert torch.equal(ours[key], value), key

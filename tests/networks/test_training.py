@@ -135,9 +135,8 @@ def test_the_returned_loss_is_the_mean_over_the_clips_of_the_last_epoch():
 @pytest.mark.parametrize("limit", ["", "--max-grad-norm 20 or "])
 def test_a_training_that_diverges_names_the_epoch_and_a_remedy(limit):
     schedule = Schedule(5, 256, lr=1e30, max_grad_norm=0.0 if limit else 20.0)
-    with pytest.raises(
-        DivergedError, match=rf"loss of seed 0 is not finite in epoch \d+\. Try {limit}--lr 1e\+29"
-    ):
+    says = rf"loss of seed 0 is not finite in epoch \d+\. Try {limit}--lr 1e\+29"
+    with pytest.raises(DivergedError, match=says):
         train(network(), random_clips(4), PLAIN, schedule, seed=0, flip=False)
 
 

@@ -266,9 +266,8 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
 @pytest.mark.usefixtures("made")
 def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny):
     tiny.write_text(TINY.replace("iterations = 3\nstatic", "iterations = 4\nstatic"))
-    with pytest.raises(
-        ArtifactError, match=r"prism-vpc1-seed0.safetensors' belongs to another run: its .*iterations is 3"
-    ):
+    says = r"prism-vpc1-seed0.safetensors' belongs to another run: its .*iterations is 3"
+    with pytest.raises(ArtifactError, match=says):
         reproduced(store, tmp_path / "out", tiny)
 
 

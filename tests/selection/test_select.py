@@ -123,9 +123,8 @@ def test_no_clip_is_chosen_by_a_network_that_an_evaluation_begins_with(make_stor
 def test_networks_that_all_die_are_told_and_nothing_is_chosen(make_store, tmp_path, monkeypatch):
     monkeypatch.setattr(trained, "outputs_of", lambda backbone, clips, *rest: torch.zeros(len(clips), 8))
     store = make_store()
-    with pytest.raises(
-        DivergedError, match=r"^10 networks have diverged, or embed all clips alike\. Pass a larger --width"
-    ):
+    says = r"^10 networks have diverged, or embed all clips alike\. Pass a larger --width"
+    with pytest.raises(DivergedError, match=says):
         select(store, method="herding", output=tmp_path / "set")
     assert not (tmp_path / "set").exists()
 
