@@ -118,19 +118,22 @@ class Crash(BaseException):
     """What a test stops a run with."""
 
 
-CrashingAt = Callable[[int], AbstractContextManager[None]]
+CrashingAt = Callable[..., AbstractContextManager[None]]
 
 
 @pytest.fixture
 def crashing_at(monkeypatch: pytest.MonkeyPatch) -> CrashingAt:
-    """`with crashing_at(4): condense(…)` lets a run die in iteration 4, after its step and before its record."""
+    """`with crashing_at(4): condense(…)` lets a run die in iteration 4, after its step and before its record.
+
+    Where classes are condensed one by one, the run is that of the first of them, or of `label`.
+    """
 
     @contextmanager
-    def crashing(iteration: int) -> Iterator[None]:
+    def crashing(iteration: int, label: int = 0) -> Iterator[None]:
         original = RunRecorder.record
 
         def record(recorder: RunRecorder, step: Step) -> dict:
-            if recorder.run.iteration == iteration:
+            if (recorder.run.iteration, recorder.run.networks.classes.start) == (iteration, label):
                 raise Crash
             return original(recorder, step)
 

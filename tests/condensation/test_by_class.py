@@ -6,7 +6,6 @@ from collections import Counter
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
-from conftest import Crash
 from hypothesis import given
 from hypothesis import strategies as st
 from settings import PAPER, load_telemetry
@@ -15,9 +14,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.by_class import ClassOrder, shares
 from prism.condensation.condense import condense, condense_classes, resolve
-from prism.condensation.loop import Step
 from prism.condensation.options import CondenseConfig
-from prism.condensation.recorder import RunRecorder, checkpoint_path, shards_path
+from prism.condensation.recorder import checkpoint_path, shards_path
 from prism.errors import ArtifactError, ConfigError
 from prism.selection.select import select
 
@@ -126,19 +124,10 @@ def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(
 
 
 @pytest.fixture
-def unfinished(uneven, output, monkeypatch):
+def unfinished(uneven, output, crashing_at):
     """The output of a run whose second class failed in its third iteration."""
-    original = RunRecorder.record
-
-    def record(recorder: RunRecorder, step: Step) -> dict:
-        if recorder.run.networks.classes.start == 1 and recorder.run.iteration == 3:
-            raise Crash
-        return original(recorder, step)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunRecorder, "record", record)
-        with pytest.raises(Crash), ThreadPoolExecutor(1) as one:
-            condense(uneven, output=output, executor=one, checkpoint_seconds=0, **TINY)
+    with crashing_at(3, label=1), ThreadPoolExecutor(1) as one:
+        condense(uneven, output=output, executor=one, checkpoint_seconds=0, **TINY)
     return output
 
 
