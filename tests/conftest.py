@@ -109,6 +109,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
 
 
 @pytest.fixture
+def roomy(make_store: MakeStore) -> ClipStore:
+    """A new store on which a network can be trained."""
+    return make_store(train=10)
+
+
+@pytest.fixture
 def output(tmp_path: Path) -> Path:
     """Where a test writes its set."""
     return tmp_path / "set"

@@ -3,13 +3,15 @@
 import csv
 import json
 import os
+import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 import torch
 
 from prism.artifacts.clips import Normalisation
@@ -23,6 +25,7 @@ from prism.condensation.loop import Condensation
 from prism.condensation.networks import Chunk
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
+from prism.errors import PrismError
 from prism.recipes import read_recipe
 
 T = TypeVar("T")
@@ -75,6 +78,31 @@ def of_subject(result: Result, **changes: Any) -> Result:
 def without_seconds(result: Result) -> list[NetworkRun]:
     """The runs of a result, without what depends on the clock."""
     return [replace(run, seconds=0.0) for run in result.runs]
+
+
+def refusal_of(error: type[PrismError], call: Callable[..., object], *given: object, **named: object) -> str:
+    """The one line with which a call is refused."""
+    with pytest.raises(error) as caught:
+        call(*given, **named)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def command(*arguments: object) -> int:
+    """The exit code of the `prism` command, run in this process."""
+    from prism.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def wait_for(happened: Callable[[], object], seconds: float = 60) -> None:
+    """Look again and again until something has happened."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from exhibits import Exhibit
+from settings import command
 
 from prism.artifacts.condensed import CondensedSet
-from prism.cli import app, main
+from prism.cli import app
 from prism.config import described
 from prism.machine.progress import note
 from prism.recipes import SECTIONS, shipped_recipes
@@ -31,10 +32,8 @@ class Prism:
 
     def __call__(self, *arguments: object) -> tuple[int, str, str]:
         """The exit code, and what went to stdout and stderr."""
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        out, err = self.capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
+        code = command(*arguments)
+        return code, *self.capsys.readouterr()
 
     def succeeds(self, *arguments: object) -> str:
         code, out, err = self(*arguments)

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from settings import threads
+from settings import refusal_of, threads
 
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import Normalisation
@@ -282,11 +282,8 @@ INCONSISTENT: dict[str, dict[str, Any]] = {
 
 def refusal(path: Path) -> str:
     """The one sentence with which a file is refused."""
-    with pytest.raises(ArtifactError) as caught:
-        CondensedSet.load(path)
-    sentence = str(caught.value)
+    sentence = refusal_of(ArtifactError, CondensedSet.load, path)
     assert str(path) in sentence
-    assert "\n" not in sentence
     assert sentence.endswith(".")
     return sentence
 

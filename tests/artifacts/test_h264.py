@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from settings import threads
+from settings import refusal_of, threads
 from torch.nn import functional as F
 
 from prism.artifacts.encodings import sparse
@@ -50,9 +50,7 @@ def test_the_packets_are_the_same_with_any_number_of_threads():
 
 
 def refusal(packets: list[bytes], size: tuple[int, int] = (18, 24)) -> str:
-    with pytest.raises(ArtifactError) as caught:
-        decompress(packets, size)
-    return str(caught.value)
+    return refusal_of(ArtifactError, decompress, packets, size)
 
 
 @pytest.mark.parametrize("size", [(16, 24), (18, 26), (24, 18)])

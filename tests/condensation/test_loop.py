@@ -4,8 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from settings import CPU, PAPER, load_telemetry, setup_of, threads
+from settings import CPU, PAPER, load_telemetry, setup_of, threads, wait_for
 from settings import started as started_with
 
 from prism.artifacts.clips import as_pixels
@@ -412,38 +410,20 @@ def test_one_seed_gives_the_same_file_with_any_number_of_threads(store, options)
 
 # Real signals and real kills, on the real command.
 
-LONG = {"width": 2, "batch-real": 2, "iterations": 60, "static-iterations": 2, "epsilon": 0.03}
+LONG = {"width": 2, "batch_real": 2, "iterations": 60, "static_iterations": 2, "epsilon": 0.03}
 
 
 def launched(store: ClipStore, output: Path, *more: str) -> subprocess.Popen:
-    options = [word for key, value in LONG.items() for word in (f"--{key}", str(value))]
+    options = [word for key, value in LONG.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     command = ["condense", str(store.path), "-o", str(output), "--recipe", "paper"]
     options += ["--checkpoint-seconds", "0", "--device", "cpu"]
     program = [sys.executable, "-c", "from prism.cli import main; main()"]
     return subprocess.Popen([*program, *command, *options, *more], stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def num_steps(output: Path) -> int:
     path = telemetry_path(output)
     return path.read_bytes().count(b'"kind": "step"') if path.exists() else 0
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(store: ClipStore) -> bytes:
-    return run_tiny(store, **{key.replace("-", "_"): value for key, value in LONG.items()}).to_bytes()
-
-
-def resumed(store: ClipStore, output: Path) -> bytes:
-    run_tiny(store, output, resume=True, **{key.replace("-", "_"): value for key, value in LONG.items()})
-    return output.read_bytes()
 
 
 def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, tmp_path, monkeypatch):
@@ -482,10 +462,11 @@ def test_a_gpu_that_is_lost_leaves_a_checkpoint_from_which_the_run_goes_on(store
     assert output.read_bytes() == run_tiny(store).to_bytes()
 
 
-def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, uninterrupted):
-    output = tmp_path / "set.safetensors"
+def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path):
+    output, uninterrupted = tmp_path / "set.safetensors", run_tiny(store, **LONG).to_bytes()
     process = launched(store, output)
-    wait_for(lambda: num_steps(output) > 5, process)
+    wait_for(lambda: num_steps(output) > 5 or process.poll() is not None)
+    assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
     process.send_signal(signal.SIGTERM)
     _, message = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -495,7 +476,8 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, unin
     at = int(message.split("iteration ")[1].split(" ")[0])
     assert num_steps(output) == at
     assert not output.exists()
-    assert resumed(store, output) == uninterrupted
+    run_tiny(store, output, resume=True, **LONG)
+    assert output.read_bytes() == uninterrupted
 
 
 @pytest.fixture

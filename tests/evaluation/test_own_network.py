@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
-from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
@@ -69,11 +68,6 @@ class Wrapped(Own):
 
 
 NAME = f"{__name__}:Own"
-
-
-@pytest.fixture
-def roomy(make_store) -> ClipStore:
-    return make_store(train=10)
 
 
 @pytest.fixture

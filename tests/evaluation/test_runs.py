@@ -2,11 +2,10 @@
 
 import sys
 import threading
-import time
 
 import pytest
 from conftest import Crash
-from settings import threads, without_seconds
+from settings import threads, wait_for, without_seconds
 
 from prism.artifacts.results import Result
 from prism.errors import Interrupted
@@ -19,11 +18,6 @@ TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
 
 def train_on_all(store, **options) -> Result:
     return evaluate(None, store, train=store, **(TINY | options))
-
-
-@pytest.fixture
-def roomy(make_store):
-    return make_store(train=10)
 
 
 # The same scores.
@@ -101,9 +95,7 @@ def test_a_seed_that_ends_early_is_saved_at_once_and_the_runs_are_sorted(roomy, 
             assert last_is_saved.wait(60)
         if seed == 2:
             # Begun when seed 1 was done: the result is there as soon as this one waits for it.
-            deadline = time.monotonic() + 60
-            while not output.exists() and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_for(output.exists)
             assert [run.seed for run in Result.load(output).runs] == [1]
             last_is_saved.set()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from settings import refusal_of
 from videos import write_classes, write_numbered_images
 
 import prism
@@ -34,10 +35,7 @@ def names(source: Path, **options: object) -> list[str]:
 
 
 def refused(source: Path, layout: str = "auto", **options: object) -> str:
-    with pytest.raises(SourceError) as error:
-        found(source, layout, **options)
-    assert "\n" not in str(error.value)
-    return str(error.value)
+    return refusal_of(SourceError, found, source, layout, **options)
 
 
 @pytest.mark.parametrize("split", ["", "train/"])

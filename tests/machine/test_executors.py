@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,12 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from settings import PAPER, contents, load_telemetry, threads, without_seconds
+from settings import PAPER, command, contents, load_telemetry, threads, wait_for, without_seconds
 from videos import write_classes, write_numbered
 
 from prism.artifacts.results import Result
 from prism.artifacts.telemetry import telemetry_path
-from prism.cli import main
 from prism.condensation.condense import condense
 from prism.condensation.recorder import checkpoint_path, shards_path
 from prism.errors import DivergedError, EngineError
@@ -74,13 +72,6 @@ class Cluster:
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
-
-
-def wait_for(happened: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -198,12 +189,6 @@ def test_the_command_line_works_on_a_cluster(cluster, make_store, tmp_path, caps
     assert command("evaluate", tmp_path / "set", *data, "-o", tmp_path / "r.json", *options) == 0
     assert command("evaluate", tmp_path / "set", *data, *options, "--workers", "2") == 2
     assert "and left out with an executor" in capsys.readouterr().err
-
-
-def command(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
 
 
 def test_a_cluster_that_does_not_answer_is_refused_in_one_sentence():

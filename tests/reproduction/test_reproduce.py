@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Crash
-from settings import contents
+from settings import command, contents
 
 from prism.artifacts.estimates import of_mean
 from prism.artifacts.results import Data, NetworkRun, Result, Subject
@@ -133,6 +133,10 @@ def reproduced(store: ClipStore, folder: Path, tiny: Path, name: str = "table6a"
     return reproduce(name, [store], folder, scale="small", recipes=[tiny], device="cpu", **options)
 
 
+def sets_of(folder: Path) -> dict[str, bytes]:
+    return {name: data for name, data in contents(folder).items() if name.endswith(".safetensors")}
+
+
 @pytest.fixture(scope="module")
 def made_once(store, tmp_path_factory) -> Path:
     """What `reproduced` makes of a store with the tiny recipe."""
@@ -215,11 +219,7 @@ def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_ma
     assert "up to five classes have no top-5 score" in here.to_markdown()
     scores = [[[one.scores for one in line.row.first.runs] for line in made.lines] for made in (here, there)]
     assert scores[0] == scores[1]
-    sets = [
-        {name: data for name, data in contents(tmp_path / at).items() if name.endswith(".safetensors")}
-        for at in ("here", "there")
-    ]
-    assert sets[0] == sets[1]
+    assert sets_of(tmp_path / "here") == sets_of(tmp_path / "there")
     # The classes of the sets of DM and PRISM, and the networks of each result.
     assert Counting.submitted == 2 * 2 + 2 * len(list((tmp_path / "there").rglob("*.convnet3d.json")))
 
@@ -295,9 +295,7 @@ def test_a_run_that_dies_again_and_again_ends_with_the_same_sets_and_numbers(
             reproduced(store, tmp_path / "out", tiny)
     found = reproduced(store, tmp_path / "out", tiny)
     assert [line.ours for line in found.lines] == [line.ours for line in whole.lines]
-    both = tmp_path / "out", made_once
-    sets = [{n: b for n, b in contents(folder).items() if n.endswith("tensors")} for folder in both]
-    assert sets[0] == sets[1]
+    assert sets_of(tmp_path / "out") == sets_of(made_once)
 
 
 def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, monkeypatch):
@@ -360,15 +358,11 @@ def test_a_set_is_made_before_every_network_that_scores_it(store, tmp_path, tiny
 
 @pytest.mark.usefixtures("made")
 def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
-    from prism.cli import main
-
     places = plan(exhibit("table6a"), [store], tmp_path / "again", scale="small", recipes=[tiny])
     step = places[2].sets[0]
     words = step.command.split()
     step.path.parent.mkdir(parents=True)
-    with pytest.raises(SystemExit) as exit_code:
-        main([*words[1:], "--device", "cpu"])
-    assert exit_code.value.code == 0
+    assert command(*words[1:], "--device", "cpu") == 0
     (first,) = (tmp_path / "out").rglob(step.path.name)
     assert first.read_bytes() == step.path.read_bytes()
 
