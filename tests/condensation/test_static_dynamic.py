@@ -181,21 +181,14 @@ def test_the_golden_file_is_read_and_rendered_as_the_set_that_made_it(storage, t
 
 
 STATIC, DYNAMIC, WEIGHT, _ = arithmetic_parts()
-
-
-def with_nan(part: torch.Tensor) -> torch.Tensor:
-    damaged = part.clone()
-    damaged.view(-1)[1] = float("nan")
-    return damaged
-
-
+WITH_NAN = DYNAMIC.flatten().index_fill(0, torch.tensor([1]), float("nan")).view_as(DYNAMIC)
 INCONSISTENT: dict[str, tuple[dict[str, Any], str]] = {
     "too few static images": ({"tensors": {"static": STATIC[:5]}}, ""),
     "too few memories": ({"tensors": {"dynamic": DYNAMIC[:4]}}, "dynamic must be (6, 4, 2, 3)"),
     "static images have one channel": ({"tensors": {"static": STATIC[:, :1]}}, ""),
     "images and memories differ in size": ({"tensors": {"dynamic": DYNAMIC[..., :2]}}, ""),
     "two number formats": ({"tensors": {"dynamic": DYNAMIC.half()}}, "number format"),
-    "a memory holds NaN": ({"tensors": {"dynamic": with_nan(DYNAMIC)}}, "not finite"),
+    "a memory holds NaN": ({"tensors": {"dynamic": WITH_NAN}}, "not finite"),
     "the weight has another shape": ({"tensors": {"weight": WEIGHT[:, :3]}}, "weight must be (3, 4, 3, 3, 3)"),
     "the static images are missing": ({"tensors": {"static": None}}, ""),
     "uint8 with too few scales": ({"storage": "uint8", "tensors": {"static_scale": torch.ones(5)}}, ""),

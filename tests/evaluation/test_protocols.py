@@ -176,11 +176,9 @@ def test_a_clip_whose_label_a_mirror_would_change_is_never_mirrored(make_store, 
     assert of(one_sided, inputs, **options) == NEVER
 
 
-@pytest.mark.parametrize("num_windows", [0, 2])
-def test_a_store_without_the_windows_is_refused_before_training_and_says_how_to_ingest(make_store, num_windows):
-    store = make_store(random_test_windows=num_windows)
-    says = (
-        rf"scores 3 random windows of each test video, but '.*' has {num_windows}\. .* --random-test-windows 3\."
-    )
+@pytest.mark.parametrize("num", [0, 2])
+def test_a_store_without_the_windows_is_refused_before_training_and_says_how_to_ingest(make_store, num):
+    store = make_store(random_test_windows=num)
+    says = rf"scores 3 random windows of each test video, but '.*' has {num}\. .* --random-test-windows 3\."
     with pytest.raises(ConfigError, match=says):
         score(select(store), store, epochs=10**9)

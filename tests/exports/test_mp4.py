@@ -8,7 +8,6 @@ import pytest
 import torch
 from settings import set_of
 
-from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import UInt8
 from prism.errors import ConfigError
 from prism.exports.export import export
@@ -18,15 +17,10 @@ from prism.selection.select import select
 COLOURS = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0.2, 0.5, 0.7]])
 
 
-def flat(storage) -> CondensedSet:
-    """A video of each colour, which changes from frame to frame."""
-    frames = COLOURS.view(-1, 1, 3, 1, 1) * torch.tensor([1, 0.8, 0.9, 0.7, 1]).view(1, -1, 1, 1, 1)
-    frames = frames.expand(-1, -1, -1, 32, 32)
-    return set_of(frames, storage)
-
-
 def test_other_decoders_show_the_same_colours(tmp_path):
-    condensed = flat(UInt8())
+    # A video of each colour, which changes from frame to frame.
+    frames = COLOURS.view(-1, 1, 3, 1, 1) * torch.tensor([1, 0.8, 0.9, 0.7, 1]).view(1, -1, 1, 1, 1)
+    condensed = set_of(frames.expand(-1, -1, -1, 32, 32), UInt8())
     made = export(condensed, tmp_path / "out")
     for video, path in enumerate(sorted(made.path.rglob("*.mp4"))):
         error = 255 * (decoded(path.read_bytes()) - condensed.render(torch.tensor([video]))[0]).mean(dim=(2, 3))

@@ -44,11 +44,8 @@ def test_a_data_set_has_the_layout_of_any_users_data_and_the_bytes_of_its_seed(t
 
 
 def test_the_bytes_do_not_depend_on_what_was_in_memory(tmp_path):
-    code = (
-        "import sys\n"
-        "from prism.ingestion.motion import write_motion\n"
-        "write_motion(sys.argv[1], train_per_class=1, test_per_class=1, num_frames=12, size=32)"
-    )
+    options = "train_per_class=1, test_per_class=1, num_frames=12, size=32"
+    code = f"import prism, sys; prism.write_motion(sys.argv[1], {options})"
     written = []
     for filling in ("0", "77"):
         # glibc fills fresh memory with this byte; elsewhere the variable does nothing.

@@ -235,12 +235,8 @@ K400_VIDEOS = (
 )
 
 
-@pytest.fixture
-def k400(tmp_path) -> Path:
-    return touch(write(tmp_path / "k400", K400), *K400_VIDEOS)
-
-
-def test_kinetics_videos_lie_flat_or_in_folders_under_any_suffixes_and_validation_is_the_test_split(k400):
+def test_kinetics_videos_lie_flat_or_in_folders_under_any_suffixes_and_validation_is_the_test_split(tmp_path):
+    k400 = touch(write(tmp_path, K400), *K400_VIDEOS)
     # Ids that differ in case are different videos; a folder of a video's name holds it and a thumbnail.
     touch(k400, "_DBCJUKJQNS_000040_000050.mp4", "val/valOfKinet1_000120_000130/thumbnail.jpg")
     (k400 / K400_VIDEOS[2]).rename(k400 / "val/valOfKinet1_000120_000130/valOfKinet1_000120_000130.webm")

@@ -65,12 +65,10 @@ def test_the_centre_window_leaves_the_same_on_both_sides(video_frames, num_frame
 
 
 @given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED, st.integers(1, 30))
-def test_windows_of_a_video_differ_and_there_are_as_many_as_possible(
-    video_frames, num_frames, stride, seed, count
-):
-    windows = draw(video_frames, num_frames, stride, seed, count)
+def test_windows_of_a_video_differ_and_there_are_as_many_as_possible(video_frames, num_frames, stride, seed, num):
+    windows = draw(video_frames, num_frames, stride, seed, num)
     span = windows[0].stride * (num_frames - 1) + 1
-    assert len(set(windows)) == len(windows) == min(count, max(1, video_frames - span + 1))
+    assert len(set(windows)) == len(windows) == min(num, max(1, video_frames - span + 1))
 
 
 @given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED, st.integers(1, 10))

@@ -36,39 +36,34 @@ def hostile_page(tmp_path_factory):
     return report(results, exhibit.folder / "page.html")
 
 
-@pytest.fixture
-def opened(browser, hostile_page) -> Page:
+def test_the_page_shows_and_plays_every_clip_asks_for_nothing_and_runs_no_ones_code(browser, hostile_page):
     browser.size(1280, 900)
     browser.open(hostile_page)
-    return browser
-
-
-def test_the_page_shows_and_plays_every_clip_asks_for_nothing_and_runs_no_ones_code(opened, hostile_page):
-    assert opened.evaluate("document.querySelectorAll('.tile').length") == 2 * len(HOSTILE_NAMES)
-    assert opened.evaluate(BROKEN) == complaints(opened) == []
-    asked = {event["request"]["url"] for event in opened.named("Network.requestWillBeSent")}
+    assert browser.evaluate("document.querySelectorAll('.tile').length") == 2 * len(HOSTILE_NAMES)
+    assert browser.evaluate(BROKEN) == complaints(browser) == []
+    asked = {event["request"]["url"] for event in browser.named("Network.requestWillBeSent")}
     assert {url for url in asked if not url.startswith("data:")} == {hostile_page.resolve().as_uri()}
-    names = opened.evaluate("[...document.querySelectorAll('.class h4')].map(name => name.textContent)")
+    names = browser.evaluate("[...document.querySelectorAll('.class h4')].map(name => name.textContent)")
     assert names == [printable(name) for name in HOSTILE_NAMES]
-    assert opened.evaluate("document.scripts.length") == 0
+    assert browser.evaluate("document.scripts.length") == 0
     for width in (1280, 768, 390):
-        opened.size(width, 800)
-        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+        browser.size(width, 800)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
     # A clip plays in step with its time line.
-    opened.evaluate("document.querySelector('.gallery').scrollIntoView()")
-    picture = opened.screenshot()
-    assert opened.evaluate(MOVES)
+    browser.evaluate("document.querySelector('.gallery').scrollIntoView()")
+    picture = browser.screenshot()
+    assert browser.evaluate(MOVES)
     # It is soon back where it was, so one later picture might be the same.
-    assert any(opened.screenshot() != picture for _ in range(20))
+    assert any(browser.screenshot() != picture for _ in range(20))
     together = "new Set([...document.querySelector('.class').querySelectorAll('img, b')]"
-    assert opened.evaluate(f"{together}.map(part => getComputedStyle(part).getPropertyValue('--at'))).size") == 1
-    opened.evaluate("document.querySelector('.gallery input').click()")
-    opened.evaluate(PAUSED)
-    first = opened.evaluate(FRAME)
-    opened.evaluate(LONG_ENOUGH)
-    assert opened.evaluate(FRAME) == first
+    assert browser.evaluate(f"{together}.map(part => getComputedStyle(part).getPropertyValue('--at'))).size") == 1
+    browser.evaluate("document.querySelector('.gallery input').click()")
+    browser.evaluate(PAUSED)
+    first = browser.evaluate(FRAME)
+    browser.evaluate(LONG_ENOUGH)
+    assert browser.evaluate(FRAME) == first
     # The policy stops a script that gets in.
     script = "Object.assign(document.createElement('script'), {text: 'window.hurt = 1'})"
-    opened.evaluate(f"document.body.append({script})")
-    assert opened.evaluate("typeof window.hurt") == "undefined"
-    assert "Content Security Policy" in "".join(complaints(opened))
+    browser.evaluate(f"document.body.append({script})")
+    assert browser.evaluate("typeof window.hurt") == "undefined"
+    assert "Content Security Policy" in "".join(complaints(browser))
