@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -123,6 +124,10 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda _, at: prism.report([3], at / "out"), "the file of a result is wanted"),
         (lambda store, _: prism.evaluate(prism.select(store), store, train_vpc=1), "needs a store to --train on"),
         (lambda store, _: prism.evaluate(None, store, executor=3), "must be a concurrent.futures.Exec"),
+        (
+            lambda store, _: prism.evaluate(None, store, executor=SimpleNamespace(submit=0)),
+            "a Dask client has get_executor()",
+        ),
         (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
         (lambda store, _: prism.condense(store, objective="cross-entropy(trained=0)"), "trained ≥ 1"),
         (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),

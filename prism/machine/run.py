@@ -74,8 +74,9 @@ def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
     for name in NOT_TAKEN.get(verb, ()):
         if (value := getattr(run, name)) != getattr(unused, name):
             raise ConfigError(f"{name} = {short_repr(value)}, but {verb} has no use for it. Leave it out.")
-    if run.executor is not None and not hasattr(run.executor, "submit"):
-        raise ConfigError(f"executor = {short_repr(run.executor)}, but it must be a concurrent.futures.Executor.")
+    if not isinstance(run.executor, Executor | None):
+        promise = "a concurrent.futures.Executor, as a Dask client has get_executor()"
+        raise ConfigError(f"executor = {short_repr(run.executor)}, but it must be {promise}.")
     if run.resume and run.path is None:
         raise ConfigError("resume needs the output to go on with. Name it.")
     return run
