@@ -130,6 +130,8 @@ CASES: dict[type[PrismError], list[Case]] = {
         ),
         (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
         (lambda store, _: prism.condense(store, objective="cross-entropy(trained=0)"), "trained ≥ 1"),
+        (lambda store, _: prism.condense(store, objective="cross-entropy(epochs=1e2)"), "whole numbers trained"),
+        (lambda store, at: prism.select(store, output=5), "the path of an output is wanted, not 5."),
         (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
         (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
         (lambda store, _: step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),

@@ -103,7 +103,7 @@ def matched_by_class(
 
     `losses` gives (c,) losses of some classes and their clips as a network takes them, (n, C, T, H, W).
     """
-    if (vpc := len(clips) // num) < 1:
+    if not num or (vpc := len(clips) // num) < 1:
         raise ConfigError(f"an objective's real(…) must give a row for each class, got {num:,}.")
 
     def of_classes(first: int, last: int) -> tuple[Tensor, Tensor]:
@@ -149,9 +149,12 @@ class CrossEntropy(DistributionMatching):
     epochs: int = 32
 
     def __post_init__(self) -> None:
-        if not (self.weight >= 0 and self.trained >= 1 and self.epochs >= 1):
+        counts = self.trained, self.epochs
+        if not (self.weight >= 0 and all(type(count) is int and count >= 1 for count in counts)):
             given = f"got {self.weight}, {self.trained} and {self.epochs}"
-            raise ConfigError(f"cross-entropy needs weight ≥ 0, trained ≥ 1 and epochs ≥ 1, {given}.")
+            raise ConfigError(
+                f"cross-entropy needs weight ≥ 0, whole numbers trained ≥ 1 and epochs ≥ 1, {given}."
+            )
 
     def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor, Network]:
         """Means (C, D) and labels (C,), the energy between all classes, and a trained network."""

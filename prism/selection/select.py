@@ -47,7 +47,7 @@ def select(
     takes = config.takes or int(store.counts("train").min()) // config.vpc
     store.require_vpc(config.vpc * takes, "select.vpc · select.takes")
     storage = STORAGES.make(config.storage, config)
-    with lock(run.output):
+    with lock(run.path):
         if run.path is not None:
             check_output_file(run.path, run.overwrite, [store.path])
         clips, every = store.clips("train"), torch.ones(1, store.num_frames, dtype=torch.bool)

@@ -110,6 +110,7 @@ class Careless(Objective):
         ({"losses": torch.detach}, r"loss\(…\) must give a tensor"),
         ({"losses": lambda found: None}, r"loss\(…\) .*, got None"),
         ({"rows": lambda means: means.repeat(9, 1)}, r"real\(…\) must give a row for each class, got 18"),
+        ({"rows": lambda means: means[:0]}, r"real\(…\) must give a row for each class, got 0"),
     ],
 )
 def test_losses_and_rows_that_are_not_one_for_each_class_are_refused(store, careless, sentence):
