@@ -261,7 +261,7 @@ class RandomNetworks:
         """The network of a number; for a GPU those of the following ones are drawn meanwhile."""
         # Networks of another name may have been drawn into the same memory meanwhile.
         drawn = self.config.network_seed, self.name, number, self.precision
-        if getattr(self.network, "drawn", None) != drawn:
+        if any(getattr(one, "drawn", None) != drawn for one in (self.network, self.real_network)):
             if self.device.type == "cpu":
                 self._initialise(self.network, number)
             else:
@@ -270,7 +270,7 @@ class RandomNetworks:
                 copy_values(self.network, self.real_network)
                 # And back, so that real and synthetic clips are embedded with the same rounded weights.
                 copy_values(self.real_network, self.network)
-            self.network.drawn = drawn  # type: ignore[assignment]
+            self.network.drawn = self.real_network.drawn = drawn  # type: ignore[assignment]
         return self.network
 
     def _initialise(self, network: nn.Module, number: int) -> None:

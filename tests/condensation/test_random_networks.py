@@ -64,6 +64,9 @@ def test_another_seed_or_name_has_other_networks_which_share_the_memory_of_one(m
     first, other = weights(ours.draw(0)), weights(held_out.draw(0))
     assert ours.network is held_out.network
     assert torch.equal(weights(ours.draw(0)), first)
+    rounded = setup_of(store, width=2, precision="bfloat16")
+    both = [rounded.named_networks(CPU) for _ in range(2)]
+    assert torch.equal(*(networks.compute_means(0, held=False) for networks in both))
     assert not torch.equal(first, other)
     assert not torch.equal(first, weights(numbered(store, network_seed=1).draw(0)))
 
