@@ -93,7 +93,8 @@ def check_objective(objective: Any, store: ClipStore | str | Path) -> None:
     """Check that an objective gives a loss for each class and the gradient of their sum, alike in every call."""
     with _without_global_draws():
         run = _check_condensing(store, objective=objective).start(CPU)
-        network, real, clips = run.networks.draw(1), objective.real(run.networks, 1), run.render().detach()
+        objective, network = run.objective, run.networks.draw(1)
+        real, clips = objective.real(run.networks, 1), run.render().detach()
         found = objective.match(network, real, clips, run.chunk)
         assert bool(found.losses.isfinite().all() and found.gradients.isfinite().all()), "losses must be finite"
         step = 1e-3 * found.gradients / found.gradients.norm()

@@ -204,6 +204,7 @@ class Greyness(Objective):
 )
 def test_an_objective_that_breaks_a_promise_is_caught(tiny, objective, sentence):
     testing.check_objective(Greyness(), tiny)
+    testing.check_objective(Greyness, tiny)
     with pytest.raises((AssertionError, ConfigError), match=sentence):
         testing.check_objective(objective, tiny)
 
