@@ -46,6 +46,10 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
         raise NETWORKS.unmade(model, error) from error
     if getattr(network, "embed_dim", 0) < 1:
         raise ConfigError(f"the network '{name}' has no embed_dim above 0, the length of its embeddings.")
+    attributes = (item for module in network.modules() for item in vars(module).items())
+    if loose := [key for key, value in attributes if isinstance(value, torch.Tensor)]:
+        said = f"the network '{name}' holds the tensor '{loose[0]}', which is no parameter or buffer"
+        raise ConfigError(f"{said}. Use register_buffer, and set its values in initialise(generator).")
     if str(device) != "meta":
         initialise(allocate(network, torch.device(device)), generator(seed, "init"))
     return network

@@ -67,6 +67,14 @@ class Wrapped(Own):
         self.layer = layer()
 
 
+class Loose(Own):
+    """One that holds a tensor which is no buffer."""
+
+    def __init__(self, **shape: int) -> None:
+        super().__init__(**shape)
+        self.layers[0].tint = torch.ones(12)
+
+
 NAME = f"{__name__}:Own"
 
 
@@ -100,6 +108,7 @@ def test_clips_are_chosen_by_its_embeddings_which_are_never_taken_from_a_cache(r
 
 UNUSABLE = [
     (WithoutEmbedding, rf"the network '{__name__}:WithoutEmbedding' cannot be made: .* abstract method '?embed"),
+    (Loose, r"the network '.*Loose' holds the tensor 'tint', which .*\. Use register_buffer, and"),
     (nn.Linear(3, 3), r"the network must be a class, or a functools\.partial of one, not a Linear\."),
     (nn.Linear, "the network '.*Linear' must derive from prism.networks.network.Network"),
     (f"{NAME}(dept=3)", rf"the network '{NAME}\(dept=3\)' cannot be made: .*'dept'"),
