@@ -1,5 +1,6 @@
 """The examples of docs/extending.md are short, run as they stand, and keep the promises of their kinds."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 import prism
 from prism import testing
+from prism.condensation.videos import Videos
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -70,3 +72,11 @@ def test_the_example_files_run_as_they_stand():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert (done.stdout.count("CondensedSet("), done.stdout.count("top-1")) == (3, 1)
+
+
+def test_the_methods_of_videos_have_the_parameters_that_the_table_names():
+    rows = TEXT.partition("| name | meaning |")[2].partition("\n\n")[0].splitlines()
+    named = [call for row in rows[2:] for call in re.findall(r"`(\w+)\(([\w, ]*)\)`", row.split("|")[1])]
+    assert len(named) == 5
+    for name, parameters in named:
+        assert ", ".join(inspect.signature(getattr(Videos, name)).parameters) == f"self, {parameters}".rstrip(", ")
