@@ -55,8 +55,7 @@ class CacheFile:
             return  # The store was moved meanwhile.
         with contextlib.suppress(OSError, OutputError), lock(self.path):
             held = tensor.cpu().contiguous()
-            data = safetensors.torch.save({self.kind: held}, metadata={"sha256": _digest(held)})
-            write_atomically(self.path, data)
+            write_atomically(self.path, safetensors.torch.save({self.kind: held}, {"sha256": _digest(held)}))
             others = self.path.parent.glob(f"{self.kind}-*.safetensors")
             files = sorted(others, key=lambda file: file.stat().st_mtime_ns)
             total = sum(file.stat().st_size for file in files)

@@ -149,8 +149,7 @@ class CrossEntropy(DistributionMatching):
     epochs: int = 32
 
     def __post_init__(self) -> None:
-        counts = self.trained, self.epochs
-        if not (self.weight >= 0 and all(type(count) is int and count >= 1 for count in counts)):
+        if not (self.weight >= 0 and all(type(one) is int and one >= 1 for one in (self.trained, self.epochs))):
             given = f"got {self.weight}, {self.trained} and {self.epochs}"
             raise ConfigError(
                 f"cross-entropy needs weight ≥ 0, whole numbers trained ≥ 1 and epochs ≥ 1, {given}."
@@ -232,10 +231,8 @@ class HeldOutNetworks:
         if not all(math.isfinite(value) for score in found for value in asdict(score).values()):
             if not all(real.isfinite().all() for real in self.real):
                 raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
-            said = "the videos have grown so far that their mean embeddings are not finite"
-            raise DivergedError(
-                f"{said}. The learning rate is too high: start again with a lower one and --overwrite."
-            )
+            said = "the videos have grown so far that their mean embeddings are not finite. The learning rate is"
+            raise DivergedError(f"{said} too high: start again with a lower one and --overwrite.")
         return MatchScore.mean(found)
 
 

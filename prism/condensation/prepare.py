@@ -19,7 +19,7 @@ from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation.given import given_set, recorded_options
 from prism.condensation.loop import Condensation
-from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
+from prism.condensation.networks import BLOCK, RandomNetworks, real_batch
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
@@ -69,8 +69,7 @@ class Setup:
         self.method.check(store, config)
         self.example: Encoding = self.method.example(store, config, self.encode)
         parts = [self.method, self.objective] + [self.rule] * self.rule.inserts
-        is_apart = config.placement != "budget"
-        self.independent_classes = is_apart and all(part.independent_classes for part in parts)
+        self.independent_classes = config.placement != "budget" and all(part.independent_classes for part in parts)
         names = OBJECTIVES.name_of(config.objective), NETWORKS.name_of(config.model)
         self.scoring = "objective {} with network {}".format(*names)
 
@@ -204,7 +203,7 @@ class Setup:
         if not all(kind.is_builtin(getattr(self.config, option)) for kind, option in given):
             check_first_use(self, run)
         if run.num_iterations and any(part.is_relative for part in run.videos.trainable):
-            unit = self.unit_rate(run.networks)
+            unit = self.unit_rate(run)
             run.rates = [part.lr * unit if part.is_relative else part.lr for part in run.videos.trainable]
 
     def start(self, device: torch.device, classes: range | None = None) -> Condensation:
@@ -213,20 +212,19 @@ class Setup:
         self.measure_rates(run)
         return run
 
-    def unit_rate(self, networks: RandomNetworks) -> float:
+    def unit_rate(self, run: Condensation) -> float:
         """The learning rate 1/λ at the start, measured on the first few classes, whichever are condensed."""
-        every, first = len(self.store.classes), self.method.preparation()
+        every, first = len(self.store.classes), run.preparation
         is_independent = self.method.independent_classes and self.objective.independent_classes
-        probed = networks.of_classes(range(min(PROBED, every) if is_independent else every))
-        videos = self._videos(networks.device, probed.classes)
+        probed = run.networks.of_classes(range(min(PROBED, every) if is_independent else every))
+        videos = self._videos(probed.device, probed.classes)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
-        chunk = Chunk.of(self.store, networks.device, differentiated=True)
 
         def gradients(step: int) -> list[Tensor]:
             # The last probe left its freed memory in pieces, too small to be used again.
             give_back_freed_memory()
-            with torch.enable_grad(), deterministic(networks.device):
-                clips, network = videos.render(first), probed.draw(first + step)
+            with torch.enable_grad(), deterministic(probed.device):
+                clips, network, chunk = videos.render(first), probed.draw(first + step), run.chunk
                 matched = self.objective.match(network, self.objective.real(probed, first + step), clips, chunk)
                 found = torch.autograd.grad(clips, tensors, matched.gradients, allow_unused=True)
             return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]

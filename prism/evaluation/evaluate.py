@@ -135,8 +135,7 @@ def subject_of_store(source: ClipStore, path: str, store: ClipStore, config: Eva
     """Training clips of a store as a result records them; refused where they do not fit the store that scores."""
     _check_same_shape(source, store, "the store to train on")
     source.require_vpc(config.train_vpc, "evaluate.train_vpc")
-    counts = source.counts("train")
-    num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
+    num_clips = config.train_vpc * len(source.classes) or len(source.positions("train"))
     num_bytes = num_clips * source.clip_bytes
     # After another cut of the splits a video keeps its class, path and length.
     trained, scored = (
