@@ -140,6 +140,7 @@ MISTAKES = {
     "vpc too large": ("condense {store} -o {at}/out --vpc 5", "class 'class0' has only 4 for training"),
     "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
     "misspelt option": ("condense {store} -o {at}/out --iteration 3", "--iteration. Did you mean --iterations?"),
+    "option of other verbs": ("condense {store} -o {at}/out --epochs 3", "option of prism select, evaluate, not"),
     "unknown command": ("condens {store}", 'Did you mean "condense"'),
     "no output": ("condense {store}", "parameter --output is missing."),
     "unknown recipe": ("condense {store} -o {at}/out --recipe fast", "prism recipes lists them."),

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cyclopts import CycloptsError, UnusedCliTokensError
+from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from prism.cli import verbs
-from prism.cli.commands import app
+from prism.cli.commands import app, verbs_with
 from prism.errors import PrismError
 from prism.machine.devices import keep_freed_memory, set_environment
 from prism.machine.text_io import printable
@@ -30,6 +30,8 @@ def run(command: Callable[[], Any]) -> int:
         text, code = f"'{' '.join(error.unused_tokens or [])}' belongs to no option: most take one value.", 2
     except CycloptsError as error:
         text, code = " ".join(str(error).split()).replace("requires an argument", "is missing"), 2
+        if isinstance(error, UnknownOptionError) and (others := verbs_with(error.token.keyword or "")):
+            text = f"{error.token.keyword} is an option of prism {', '.join(others)}, not of this verb."
     except KeyboardInterrupt:
         text, code = "interrupted. Run the same command again.", 130
     except BrokenPipeError:
