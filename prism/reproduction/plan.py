@@ -15,7 +15,7 @@ from prism.errors import ConfigError
 from prism.evaluation.evaluate import passes
 from prism.evaluation.options import EvaluateConfig
 from prism.networks.build import build_for
-from prism.recipes import read_recipe
+from prism.recipes import RECIPES, read_recipe
 from prism.reports.rows import Row
 from prism.reports.text import significant
 from prism.reproduction.paper import Cell, Exhibit, at_most, content_of, data_sets
@@ -140,7 +140,7 @@ def plan(
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
             of_data = at_most(cell.vpc, data_sets()[data])
-            sources = read_recipe(*filter(None, (of_data, cell.recipe))), scales[scale], last
+            sources = _shipped(of_data, cell.recipe), scales[scale], last
             sets = [_set_step(cell, store, own, sources, seed) for seed in range(seeds)] if cell.recipe else []
             for one in sets:
                 if (other := made.setdefault(tuple(as_arguments(one.config)), one)).path != one.path:
@@ -149,6 +149,11 @@ def plan(
             scores = [_score_step(cell, store, own, sources, one) for one in sets or (None,)]
             lines.append(Line(cell, store, data, is_same, tuple(sets), tuple(scores)))
     return lines
+
+
+def _shipped(*names: str) -> Tables:
+    # By their files: a name alone may also be that of a file in the working directory.
+    return read_recipe(*(RECIPES / f"{name}.toml" for name in names if name))
 
 
 def _check_known(what: str, wanted: Collection[Any], known: Sequence[Any], exhibit: Exhibit) -> None:
@@ -181,7 +186,7 @@ def _options(section: str, cell: Cell, *sources: Tables) -> dict[str, Any]:
 
 
 def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed: int) -> SetStep:
-    default = SelectConfig() if "select" in read_recipe(cell.recipe) else CondenseConfig()
+    default = SelectConfig() if "select" in _shipped(cell.recipe) else CondenseConfig()
     of_row = _options(default.section, cell, *sources[:2]) | {"vpc": cell.vpc}
     config = with_options(default, of_row | _options(default.section, cell, sources[2]) | {"seed": seed})
     _check_row("vpc", config.vpc, cell.vpc, cell)

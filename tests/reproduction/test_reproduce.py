@@ -342,6 +342,12 @@ def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, t
     assert not (tmp_path / "out").exists()
 
 
+def test_a_file_that_has_the_name_of_a_row_is_not_taken_for_its_recipe(store, tmp_path, tiny, monkeypatch):
+    (tmp_path / "prism").write_text("not a recipe")
+    monkeypatch.chdir(tmp_path)
+    assert reproduced(store, tmp_path / "out", tiny, dry_run=True).missing
+
+
 def test_rows_of_two_stores_of_one_name_stand_apart(store, make_store, tmp_path, tiny):
     stores = [store, make_store(seed=1)]
     assert len({one.name for one in stores}) == 1
