@@ -55,6 +55,8 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         if output_format not in get_args(OutputFormat):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
+        if type(normalise) is not bool:
+            raise ConfigError(f"normalise = {normalise!r}, but it must be True or False.")
         if not isinstance(source, CondensedSet | ClipStore):
             raise ConfigError(
                 f"a data set is made of an open set or store. Open it with prism.load({str(source)!r})."

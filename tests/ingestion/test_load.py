@@ -76,6 +76,8 @@ def test_videos_are_normalised_as_the_evaluation_trains_unless_asked_for_pixels(
     torch.testing.assert_close(normalised[0][0], (pixels[0][0] - 0.5) / 0.25)
     assert pixels[0][0].min() >= 0
     assert pixels[0][0].max() <= 1
+    with pytest.raises(ConfigError, match="normalise = 'no', but it must be True or False"):
+        VideoDataset(chosen, normalise="no")
 
 
 def test_a_transform_sees_every_video_in_the_output_format_and_changes_none_in_place(chosen):
