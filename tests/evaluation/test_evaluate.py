@@ -266,6 +266,8 @@ def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chose
     assert without_seconds(longer) == without_seconds(score(chosen, store, seeds=4))
     assert longer.config["seeds"] == 4
     assert score(chosen, store, seeds=1, output=tmp_path / "r.json", resume=True) == longer
+    replace(longer, runs=longer.runs[:1]).save(tmp_path / "r.json")
+    assert "are there" not in score(chosen, store, seeds=1, output=tmp_path / "r.json", resume=True).caution
 
 
 @pytest.mark.parametrize(
