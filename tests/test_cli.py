@@ -163,6 +163,7 @@ MISTAKES = {
     "no hidden size": ("evaluate {set} --data {store} --hidden 9", "but convnet3d does not have that option"),
     "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
     "info on nothing": ("info {at}/missing", "does not exist"),
+    "info on a folder": ("info {at}/empty", "is a folder, not a condensed set, a result or a clip store"),
     "info on text": ("info {at}/file", "is a file of another kind, not a condensed set"),
 }
 """Every mistake: what was typed, and what the one line has to say."""

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 import prism
 from prism.cli.commands import FLAG, LOCAL, MANY, OUTPUT, PLACED, WHOLE, Help, Running, Workers, call, command, say
 from prism.condensation.options import CondenseConfig
-from prism.errors import ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
@@ -212,15 +212,17 @@ def info(path: Annotated[Path, Help("A store, a condensed set or a result.")], /
 
     Example: prism info runs/set.safetensors
     """
-    from prism.artifacts.kinds import JSON, RESULT, STORE, kind_of
+    from prism.artifacts.kinds import JSON, RESULT, SET, STORE, TENSORS, kind_of
 
-    kind = kind_of(path)
+    kind = kind_of(path) if path.exists() else SET
     if kind == STORE:
         store = prism.ClipStore.open(path)
         said, options = f"clip store: {store.contents}", store.header.settings
     elif kind in (RESULT, JSON):
         result = prism.Result.load(path)
         said, options = f"result: {result}", result.config
+    elif kind not in (SET, TENSORS):
+        raise ArtifactError(f"'{path}' is {kind}, not a condensed set, a result or a clip store.")
     else:
         condensed = prism.CondensedSet.load(path)
         method, options = condensed.source.get("method", "an unknown method"), condensed.source.get("config")
