@@ -91,7 +91,8 @@ class Condensation:
             self.optimizer.step([self.decay * rate for rate in self.rates])
             conflict, inserted = self.insert(matched.gradients)
 
-        lr, keyframes, self.iteration = self.decay * self.rates[0], self.videos.mean_keyframes, iteration + 1
+        lr, self.iteration = self.decay * self.rates[0], iteration + 1
+        keyframes = self.videos.mean_keyframes
         return Step(iteration, matched.losses, keyframes, lr, matched.recorded, conflict, inserted)
 
     def render(self) -> Tensor:
