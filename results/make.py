@@ -24,9 +24,11 @@ from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.results import UNLEARNED, Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
-DOCS = ("index", "results", "ablations", "transfer")
+DOCS = ("index", "results", "bytes", "ablations", "transfer")
 PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
 NETWORKS = 4
+NARROW = {"width": 16, "epochs": 250, "networks": 30}
+"""The ruler that those networks replace, with its seeds from 0 on, to see whether both give sets the same order."""
 EVALUATE = "evaluate --recipe small --width {} --epochs {}"
 EPOCHS = {1: 125, 4: 90, 5: 90, 8: 90, 10: 60, 16: 30, 20: 60, 40: 60, 53: 60}
 """Epochs by videos of each class; results of others, by --epochs, have folders of their own."""
@@ -45,6 +47,7 @@ SPARSE = "condense --recipe small --recipe sparse"
 ROWS = {
     "random": ("random clips", "select --recipe small"),
     "herding": ("herding", "select --recipe small --method herding"),
+    "herding-h264": ("herding, in H.264", "select --recipe small --method herding --storage h264"),
     "k-center": ("k-center", "select --recipe small --method k-center"),
     "mean": ("mean clips", f"{KEYFRAMES.format(1, 0)} --iterations 0"),
     "mean-small": ("mean clips, as small", f"{DEFAULT} --iterations 0"),
@@ -98,6 +101,7 @@ ROWS = {
     "herding-four-half": ("herding, sparse, evenly", f"{SPARSE} --init HERDING --placement even"),
     "herding-placed": ("herding, sparse, by error", f"{SPARSE} --init HERDING --placement error"),
     "herding-budget": ("**herding, recipe `sparse`**", f"{SPARSE} --init HERDING"),
+    "budget-h264": ("herding, recipe `sparse`, in H.264", f"{SPARSE} --init HERDING --storage h264"),
     "three-half": (
         "herding, three evenly spread",
         f"{SPARSE} --init HERDING --initial-keyframes 3 --placement even",
@@ -125,6 +129,8 @@ RATES = {
     "rates-ucf101-21": "ucf101-21, 125 and 375",
     "rates-signs-cnn-gru": "signs by CNN+GRU, 125 and 375",
     "rates-lips-cnn-gru": "digits by CNN+GRU, 125 and 375",
+    "rates-signs-narrow": "signs, narrow",
+    "rates-lips-narrow": "digits, narrow",
 }
 """Courts of validation clips, and their headings in a table."""
 SMALL_CLIPS = ("packed-start", "herding-small")
@@ -138,7 +144,7 @@ MAIN = (
     *("real-start", "herding-start-plain", "herding-start", "packed", "packed-cross-entropy", "all", "all-60"),
 )
 BY_BYTES = (
-    *("herding", *STORED_CLIPS, "two-quarter", "cross-entropy-half", "herding-start"),
+    *("herding", "herding-h264", "budget-h264", *STORED_CLIPS, "two-quarter", "cross-entropy-half", "herding-start"),
     *("packed", "packed-cross-entropy"),
 )
 """Rows that are compared by their bytes, whatever their number of videos."""
@@ -162,9 +168,11 @@ def run(command: str, *arguments: object) -> None:
 def make(given: argparse.Namespace) -> None:
     """Do what is missing, set by set, so that a stop leaves all rows as many sets."""
     court = f"{given.court}-vpc{given.vpc}" if given.vpc > 1 else given.court
-    epochs = given.epochs or EPOCHS[given.vpc]
-    scores = RESULTS / "-".join(filter(None, (court, given.model, given.epochs and f"{epochs}-epochs")))
-    evaluate = f"{EVALUATE.format(64 if given.wide else 32, '{}')} --split {given.split}"
+    epochs = given.epochs or (NARROW["epochs"] if given.narrow else EPOCHS[given.vpc])
+    networks, width = (NARROW["networks"], NARROW["width"]) if given.narrow else (NETWORKS, 64 if given.wide else 32)
+    kinds = (court, given.model, "narrow" * given.narrow, given.epochs and f"{epochs}-epochs")
+    scores = RESULTS / "-".join(filter(None, kinds))
+    evaluate = f"{EVALUATE.format(width, '{}')} --split {given.split}"
     evaluate += f" --model {given.model}" if given.model else ""
     for number in range(given.sets):
         for row in given.rows:
@@ -173,7 +181,7 @@ def make(given: argparse.Namespace) -> None:
                 print(f"{score} is there.")
                 continue
             score.parent.mkdir(exist_ok=True)
-            label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
+            label = ["--label", ROWS[row][0], "--seeds", networks, "--seed", networks * number, "--no-progress"]
             label += ["--resume"] if score.exists() else []
             if (command := ROWS[row][1]).isdigit():
                 run(evaluate.format(command), "--train", given.store, "--data", given.store, "-o", score, *label)
@@ -281,17 +289,20 @@ def table(
         if "random" in beside and (found := lead(every.get(row, []), every.get("two-quarter", [])))
     ]
     below = f"Over the default: {', '.join(over_default)}." if over_default else ""
-    return with_leads([videos(some), "key-frames", "kB", "top-1", *beside.values()], rows, keyframes, below)
+    heads = [videos(some), "key-frames", "kB", "top-1", *beside.values()]
+    return with_leads(heads, rows, lambda found: [keyframes(found[0]), kilobytes(found)], below)
 
 
-def with_leads(heads: list[str], rows: list[Row], size: Callable[[Result], str], below: str = "") -> str:
-    """A table of rows: name, size, kilobytes, score, and leads, with stars on those that are `certain`."""
+def with_leads(
+    heads: list[str], rows: list[Row], sizes: Callable[[list[Result]], list[str]], below: str = ""
+) -> str:
+    """A table of rows: name, sizes, score, and leads, with stars on those that are `certain`."""
     every = [one for _, _, leads in rows for one in leads if one]
     held = certain(every)
     marks, lines = iter(held), head(*heads)
     for label, found, leads in rows:
         said = [f"{one}{' *' * next(marks)}" if one else "–" for one in leads]
-        lines.append(f"| {' | '.join([label, size(found[0]), kilobytes(found), top1(found), *said])} |")
+        lines.append(f"| {' | '.join([label, *sizes(found), top1(found), *said])} |")
     lines += ["", below] if below else []
     lines += ["", f"\\* of {len(every)}."] if every else []
     return "\n".join([*lines, ""])
@@ -372,9 +383,9 @@ def in_equal_bytes(court: str) -> str:
         larger = next((one for one in whole if bytes_of(one) >= bytes_of(found)), found)
         with_lead.append((label, found, [None if larger is found else lead(found, larger)]))
     return with_leads(
-        ["each class", "videos", "kB", "top-1", "over herding, whole"],
+        ["each class", "videos", "kB", "file", "top-1", "over herding, whole"],
         with_lead,
-        lambda result: str(vpc_of(result)),
+        lambda found: [str(vpc_of(found[0])), kilobytes(found), f"{found[0].subject.num_bytes / 1000:,.0f}"],
     )
 
 
@@ -505,6 +516,7 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=0, help="of networks that train on a set")
     parser.add_argument("--model", default="", help="network that scores the sets; by default convnet3d")
     parser.add_argument("--wide", action="store_true", help="networks and real batches of the published sizes")
+    parser.add_argument("--narrow", action="store_true", help="score by 30 networks of width 16, for 250 epochs")
     parser.add_argument("--split", default="test", help="clips to score on; rates are chosen on val")
     parser.add_argument("--page", action="store_true", help="write the tables of the pages again")
     given = parser.parse_args()
