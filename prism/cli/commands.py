@@ -148,10 +148,8 @@ def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -
 
 def verbs_with(option: str) -> list[str]:
     """The verbs that have an option, as `--epochs`."""
-    offered = {verb: app[verb].assemble_argument_collection() for verb in app if not verb.startswith("-")}
-    return [
-        verb for verb, arguments in offered.items() if any(one.parse and option in one.names for one in arguments)
-    ]
+    every = {verb: app[verb].assemble_argument_collection() for verb in app if not verb.startswith("-")}
+    return [verb for verb, offered in every.items() if any(one.parse and option in one.names for one in offered)]
 
 
 def reach_custom_parts(kind: Any, value: Any) -> None:
