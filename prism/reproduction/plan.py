@@ -136,14 +136,14 @@ def plan(
         _check_known("vpc", vpc, sorted({cell.vpc for cell in cells} - {0}), exhibit)
         _check_known("row", rows, list(dict.fromkeys(cell.name for cell in cells)), exhibit)
         cells = [cell for cell in cells if not vpc or cell.vpc in (0, *vpc)]
-        made: dict[tuple[str, ...], SetStep] = {}
+        made: dict[CondenseConfig | SelectConfig, SetStep] = {}
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
             of_data = at_most(cell.vpc, data_sets()[data])
             sources = _shipped(of_data, cell.recipe), scales[scale], last
             sets = [_set_step(cell, store, own, sources, seed) for seed in range(seeds)] if cell.recipe else []
             for one in sets:
-                if (other := made.setdefault(tuple(as_arguments(one.config)), one)).path != one.path:
+                if (other := made.setdefault(one.config, one)).path != one.path:
                     said = f"'{other.path.name}' and '{one.path.name}' are one set by the recipes"
                     raise ConfigError(f"{said}. Leave out what makes these rows equal.")
             scores = [_score_step(cell, store, own, sources, one) for one in sets or (None,)]

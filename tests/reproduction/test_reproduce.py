@@ -98,6 +98,14 @@ def test_a_table_has_its_floor_and_its_ceiling_in_every_column_recipes_for_rows_
         assert any(cell.printed for cell in cells)
 
 
+@pytest.mark.parametrize("scale", ["full", "small"])
+@pytest.mark.parametrize("name", exhibits())
+def test_every_table_has_a_plan_at_every_scale(make_store, tmp_path, name, scale):
+    store = make_store(train=[30, 30], random_test_windows=3)
+    lines = plan(exhibit(name), [store], tmp_path, scale=scale, seeds=2)
+    assert len(lines) == len(next(iter(exhibit(name).cells.values())))
+
+
 def test_a_class_with_too_few_clips_is_refused_before_the_first_step(make_store, tmp_path):
     with pytest.raises(ConfigError, match="'class1' has only 9 for training"):
         reproduce("table1", [make_store(train=[30, 9])], tmp_path / "out", scale="small")
