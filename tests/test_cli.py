@@ -94,12 +94,6 @@ def test_a_recipe_fills_what_the_command_line_leaves_open_and_no_more(prism, sto
     assert made["relative_lr"] == 0.2
 
 
-def test_a_recipe_whose_rate_is_of_another_number_of_videos_names_the_one_of_that_number(prism, store, tmp_path):
-    for recipe, number, is_named in (("paper", 5, True), ("paper", 1, False), ("paper-vpc5", 5, False)):
-        _, _, said = prism("condense", store.path, "-o", tmp_path, "--recipe", recipe, "--vpc", number)
-        assert ("is in recipe paper-vpc5." in said) == is_named
-
-
 @pytest.fixture
 def own_rules(tmp_path, monkeypatch) -> Path:
     """A working directory with a module, which is not importable yet."""

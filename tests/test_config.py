@@ -71,6 +71,13 @@ def recipe(tmp_path, text: str) -> dict[str, dict[str, Any]]:
         ("[condense]\nvpc = 0\n", "condense.vpc = 0, but it must be at least 1."),
         ("[condense\n", "cannot be read"),
         ("[condense]\nvpc = [1]\n", "must be of type int"),
+        (
+            "[condense]\nlr = { 5 = 2.0 }\n",
+            "lr = {'5': 2.0} in a recipe has no value for --vpc 1.",
+        ),
+        ("[condense]\nlr = { few = 2.0 }\n", "lr = {'few': 2.0} in a recipe has no value for --vpc 1."),
+        ("[condense]\nlr = { 1 = 2.0, 5 = true }\nvpc = 6\n", "condense.lr = True, but it must be of type float."),
+        ("[evaluate]\nepochs = { 1 = 2 }\n", "must be of type int"),
         ('extends = "recipe.toml"', "extends itself in a circle"),
         ("extends = 3", "recipe.toml', but it must be the path of a recipe"),
         ('extends = "nowhere.toml"', "nowhere.toml' cannot be read: no such file"),
@@ -100,6 +107,15 @@ def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
     # Alone, the upper one asks for an official split that the default layout does not have.
     with pytest.raises(ConfigError, match="official_split = 2"):
         read_recipe(tmp_path / "own")
+
+
+@pytest.mark.parametrize(
+    ("vpc", "own", "lr"), [(None, 1, 1.0), (None, 4, 3.0), (2, 4, 1.0), (3, 1, 3.0), (99, 1, 3.0)]
+)
+def test_an_option_by_videos_per_class_is_that_of_the_largest_number_not_above(tmp_path, vpc, own, lr):
+    path = tmp_path / "recipe"
+    path.write_text(f"[condense]\nlr = {{ 1 = 1.0, 3 = 3.0 }}\nvpc = {own}\n")
+    assert read_recipe(path, vpc=vpc)["condense"] == {"lr": lr, "vpc": own}
 
 
 # Every range in its sentence: a number of values inside and just outside.

@@ -1,6 +1,5 @@
 """The recipes that PRISM ships: every row of the paper has one, with the paper's values, and its commands work."""
 
-import re
 import shlex
 from itertools import pairwise
 from typing import Any
@@ -37,16 +36,22 @@ def test_every_recipe_is_valid_and_says_command_hardware_minutes_and_what_to_exp
     assert all("".join(lines).strip() for lines in parts.values())
 
 
+def parsed(command: list[str]) -> Any:
+    """The options of a verb that a command chooses."""
+    _, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
+    return bound.arguments.get("config")
+
+
 @every_recipe
 def test_every_command_of_a_recipe_is_understood_and_reads_it(name):
     lines = "\n".join(header(name)["command"]).replace("\\\n", " ").splitlines()
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("prism ")]
     for command in commands:
-        _, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
-        config = bound.arguments.get("config")
+        config = parsed(command)
         named = [word for flag, word in pairwise(command) if flag == "--recipe"]
-        given = {flag[2:].replace("-", "_") for flag in command if flag.startswith("--")}
-        for key, value in read_recipe(*named).get(command[0], {}).items() if named else ():
+        given = {flag[2:].replace("-", "_"): word for flag, word in pairwise(command) if flag.startswith("--")}
+        recipe = read_recipe(*named, vpc=int(given.get("vpc", 0)) or None)
+        for key, value in recipe.get(command[0], {}).items():
             assert key in given or getattr(config, key) == value
     assert "make demo" in lines or any(name in command for command in commands)
 
@@ -61,21 +66,21 @@ PRESETS: dict[str, dict[str, Any]] = {
     "ssv2": {"ingest": {"layout": "ssv2", "num_frames": 8, "size": 64}},
 }
 HYPERPARAMETERS = {
-    "miniucf": (1, 1.0, 64),
-    "miniucf-vpc5": (5, 25.0, 64),
-    "miniucf-vpc10": (10, 50.0, 64),
-    "hmdb51": (1, 0.7, 64),
-    "hmdb51-vpc5": (5, 25.0, 64),
-    "hmdb51-vpc10": (10, 75.0, 64),
-    "kinetics400": (1, 1.0, 64),
-    "kinetics400-vpc5": (5, 50.0, 128),
-    "ssv2": (1, 3.0, 64),
-    "ssv2-vpc5": (5, 30.0, 128),
+    ("miniucf", 1): (1.0, 64),
+    ("miniucf", 5): (25.0, 64),
+    ("miniucf", 10): (50.0, 64),
+    ("hmdb51", 1): (0.7, 64),
+    ("hmdb51", 5): (25.0, 64),
+    ("hmdb51", 10): (75.0, 64),
+    ("kinetics400", 1): (1.0, 64),
+    ("kinetics400", 5): (50.0, 128),
+    ("ssv2", 1): (3.0, 64),
+    ("ssv2", 5): (30.0, 128),
     # Section 5, "Scaling under Equivalent Storage", which does not state them: those of VPC 10.
-    "miniucf-vpc30": (30, 50.0, 64),
-    "hmdb51-vpc30": (30, 75.0, 64),
+    ("miniucf", 30): (50.0, 64),
+    ("hmdb51", 30): (75.0, 64),
 }
-"""VPC, learning rate and real batch (appendix, table "Hyperparameters")."""
+"""Learning rate and real batch by recipe and VPC (appendix, table "Hyperparameters")."""
 
 SMALL = ("init", "initial_keyframes", "keyframe_scale", "metric", "insertion", "lr", "relative_lr", "decay")
 DM = {"method": "dm", "init": "real", "initial_keyframes": 0, "keyframe_scale": 1, "insertion": "never"}
@@ -100,8 +105,6 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     "small-keyframes": {"condense": {key: getattr(CondenseConfig(), key) for key in ("method", *SMALL)}},
     # Sections 3.1 and 4.2, "Implementation details"; 5,000 iterations are those of the protocol that it follows.
     "paper": {"condense": PAPER | STEPS | {"lr": 1.0}},
-    "paper-vpc5": {"condense": PAPER | STEPS | {"lr": 25.0, "vpc": 5}},
-    "paper-vpc10": {"condense": PAPER | STEPS | {"lr": 50.0, "vpc": 10}},
     "ablations/dm": {"condense": DM},
     # Wang et al.: their script of DM at VPC 1.
     "dm": {"condense": DM | STEPS | {"lr": 30.0, "momentum": 0.5}},
@@ -134,18 +137,20 @@ def test_a_data_set_is_sampled_as_in_the_paper(name):
         assert getattr(chosen("ingest", name), key) == value
 
 
-@pytest.mark.parametrize("name", HYPERPARAMETERS)
-def test_learning_rate_and_real_batch_are_those_of_the_papers_table(name):
-    condense = chosen("condense", name)
-    assert (condense.vpc, condense.lr, condense.batch_real) == HYPERPARAMETERS[name]
+@pytest.mark.parametrize(("name", "vpc"), HYPERPARAMETERS)
+def test_learning_rate_and_real_batch_are_those_of_the_papers_table(name, vpc):
+    condense, select = (
+        parsed([verb, "store", "-o", "set", "--recipe", name, "--vpc", str(vpc)])
+        for verb in ("condense", "select")
+    )
+    assert (condense.lr, condense.batch_real) == HYPERPARAMETERS[name, vpc]
     assert (condense.method, condense.momentum, condense.epsilon) == ("prism", 0.95, 0.0)
     assert (condense.warmup, condense.cooldown, condense.initial_keyframes) == (0.2, 0.2, 2)
     assert condense.metric == "parameter"
-    assert chosen("select", name).vpc == condense.vpc
+    assert select.vpc == condense.vpc == vpc
     evaluate = chosen("evaluate", name)
     assert (evaluate.epochs, evaluate.lr, evaluate.seeds, evaluate.model) == (500, 0.01, 3, "convnet3d")
-    preset = re.sub(r"-vpc\d+$", "", name)
-    assert chosen("ingest", name) == chosen("ingest", preset)
+    assert chosen("ingest", name) == with_options(SECTIONS["ingest"](), read_recipe(name, vpc=vpc)["ingest"])
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -155,18 +160,16 @@ def test_a_recipe_for_any_data_set_says_its_own_options_and_no_more(name):
 
 @pytest.mark.parametrize("name", [name for name in shipped_recipes() if "/" in name])
 def test_a_recipe_laid_over_a_data_sets_leaves_the_rest_as_it_was(name):
-    for data in ("hmdb51-vpc5", "ssv2"):
-        alone, both = read_recipe(data), read_recipe(data, name)
+    for data, vpc in (("hmdb51", 5), ("ssv2", 1)):
+        alone, both = read_recipe(data, vpc=vpc), read_recipe(data, name, vpc=vpc)
         changed = {(s, k) for s in both for k in both[s] if both[s][k] != alone.get(s, {}).get(k)}
         assert changed <= {(section, key) for section, options in OWN[name].items() for key in options}
-        assert chosen("condense", data, name).lr == alone["condense"]["lr"]
+        assert both["condense"]["lr"] == alone["condense"]["lr"]
 
 
-@pytest.mark.parametrize(
-    ("name", "vpc", "rates"), [("static-dynamic", 1, (1e-4, 1e-5)), ("static-dynamic-vpc5", 5, (1e3, 1e-6))]
-)
-def test_static_dynamic_has_the_published_rates(name, vpc, rates):
-    for names in ((name,), ("hmdb51", name)):
-        condense = chosen("condense", *names)
-        assert (condense.method, condense.vpc, condense.momentum) == ("static-dynamic", vpc, 0.95)
+@pytest.mark.parametrize(("vpc", "rates"), [(1, (1e-4, 1e-5)), (5, (1e3, 1e-6))])
+def test_static_dynamic_has_the_published_rates(vpc, rates):
+    for names in (("static-dynamic",), ("hmdb51", "static-dynamic")):
+        condense = with_options(CondenseConfig(), read_recipe(*names, vpc=vpc)["condense"])
+        assert (condense.method, condense.momentum) == ("static-dynamic", 0.95)
         assert (condense.dynamic_lr, condense.hallucinator_lr, condense.iterations) == (*rates, 5000)

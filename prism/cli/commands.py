@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, make_dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
@@ -18,7 +17,7 @@ from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
 from prism.machine.text_io import printable
 from prism.parts import NAME
-from prism.recipes import SECTIONS, read_recipe, shipped_recipes
+from prism.recipes import SECTIONS, read_recipe
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -70,19 +69,15 @@ LOCAL = Running()
 
 def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Fill the options that the command line left open from the recipes it names."""
-    given, vpc = (
-        [token.value for argument in arguments if argument.name == name for token in argument.tokens]
-        for name in ("--recipe", "--vpc")
-    )
-    if given and commands:
-        verb, recipe, named = commands[0], read_recipe(*given), " and ".join(given)
+    words = {argument.name: [token.value for token in argument.tokens] for argument in arguments}
+    if (given := words.get("--recipe")) and commands:
+        vpc = max((int(word) for word in words.get("--vpc", ()) if word.isdecimal()), default=None)
+        verb, recipe, named = commands[0], read_recipe(*given, vpc=vpc), " and ".join(given)
         for options in recipe.values():
             for value in options.values():
                 reach_custom_parts(str, value)
         if verb in SECTIONS and verb not in recipe:
             print(f"Recipe {named} has no options of prism {verb}, which has its defaults.", file=sys.stderr)
-        for suited in shipped_recipes().keys() & {f"{name}-vpc{number}" for name, number in product(given, vpc)}:
-            print(f"Caution: the rate of this number of videos is in recipe {suited}.", file=sys.stderr)
         Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=named)(app, commands, arguments)
 
 

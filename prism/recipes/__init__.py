@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.condensation.options import CondenseConfig
-from prism.config import Options, with_options
+from prism.config import Options, described, with_options
 from prism.errors import ConfigError, nearest
 from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
@@ -23,12 +23,14 @@ SECTIONS: dict[str, type[Options]] = {config.section: config for config in VERBS
 """The options of each verb that a recipe may have a table for."""
 
 
-def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
+def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[str, Any]]:
     """A table of options for each verb, from TOML recipes, of which the later ones win.
 
     A path is a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`. A recipe may say
-    `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid. No part that an option
-    names is imported. A file, table, key or value that cannot be used is a ConfigError.
+    `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid. Options of a verb that
+    has a `vpc` may depend on it, `lr = { 1 = 1.0, 5 = 25.0 }`: they are those of `vpc` or, without it, of the
+    recipe's own. No part that an option names is imported. A file, table, key or value that cannot be used is a
+    ConfigError.
     """
     recipe: dict[str, dict[str, Any]] = {}
     for path in paths:
@@ -40,8 +42,24 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
         recipe = _overlaid(recipe, tables)
     # Checked when all are laid over each other: an option may need one of a recipe below it.
     for section, values in recipe.items():
-        with_options(SECTIONS[section](), values)
+        default = SECTIONS[section]()
+        if "vpc" in described(type(default)):
+            number = vpc or values.get("vpc")
+            recipe[section] = of_vpc(values, number if type(number) is int else 1)
+        with_options(default, recipe[section])
     return recipe
+
+
+def of_vpc(options: Mapping[str, Any], vpc: int) -> dict[str, Any]:
+    """The options; one by videos per class has the value of the largest number that is not above `vpc`."""
+    found = dict(options)
+    for key, by_vpc in options.items():
+        if isinstance(by_vpc, dict):
+            try:
+                found[key] = by_vpc[str(max(int(number) for number in by_vpc if int(number) <= max(1, vpc)))]
+            except ValueError:
+                raise ConfigError(f"{key} = {by_vpc} in a recipe has no value for --vpc {vpc}.") from None
+    return found
 
 
 @cache

@@ -58,14 +58,9 @@ def content_of(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files("prism.reproduction").joinpath(name).read_text(encoding="utf-8"))
 
 
-def data_sets() -> dict[str, dict[str, str]]:
-    """The paper's data sets: the recipes of each by videos per class, the first named like its layout."""
+def data_sets() -> dict[str, str]:
+    """The paper's data sets, each with its recipe, which is named like its layout."""
     return content_of("paper.toml")["data"]
-
-
-def at_most(vpc: int, by_vpc: dict[str, Any]) -> Any:
-    """The entry of the largest number of videos per class that does not exceed `vpc`; 0 counts as 1."""
-    return by_vpc[str(max(int(key) for key in by_vpc if int(key) <= max(1, vpc)))]
 
 
 def exhibits() -> dict[str, Exhibit]:
@@ -107,8 +102,7 @@ def _cell(row: dict[str, Any], vpc: int, network: str, metric: str, data: str) -
     recipe = row.get("recipe", "")
     vpc = vpc if recipe else 0
     printed = row.get(data, {}).get(str(vpc) if network == NETWORK else network, "")
-    by_vpc = recipe if isinstance(recipe, dict) else {"1": recipe}
-    name = by_vpc["1"].rpartition("/")[2] or WHOLE
+    name = recipe.rpartition("/")[2] or WHOLE
     storage = content_of("paper.toml")["storage"].get(data, {})
     mib, whole = (storage.get(one, {}).get(str(at), 0.0) for one, at in ((name, vpc), (WHOLE, 0)))
-    return Cell(row["label"], name, at_most(vpc, by_vpc), vpc, network, metric, printed, mib, whole)
+    return Cell(row["label"], name, recipe, vpc, network, metric, printed, mib, whole)

@@ -15,10 +15,10 @@ from prism.errors import ConfigError
 from prism.evaluation.evaluate import passes
 from prism.evaluation.options import EvaluateConfig
 from prism.networks.build import build_for
-from prism.recipes import RECIPES, read_recipe
+from prism.recipes import RECIPES, of_vpc, read_recipe
 from prism.reports.rows import Row
 from prism.reports.text import significant
-from prism.reproduction.paper import Cell, Exhibit, at_most, content_of, data_sets
+from prism.reproduction.paper import Cell, Exhibit, content_of, data_sets
 from prism.selection.options import SELECTIONS, SelectConfig
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -128,7 +128,7 @@ def plan(
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales)}.")
     if type(seeds) is not int or seeds < 1:
         raise ConfigError(f"seeds = {seeds!r}, but it must be at least 1.")
-    last, lines = read_recipe(*recipes), []
+    lines = []
     for store in stores:
         data, is_same = _data_of(store, exhibit)
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
@@ -139,8 +139,10 @@ def plan(
         made: dict[CondenseConfig | SelectConfig, SetStep] = {}
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
-            of_data = at_most(cell.vpc, data_sets()[data])
-            sources = _shipped(of_data, cell.recipe), scales[scale], last
+            # By their files: a name alone may also be that of a file in the working directory.
+            shipped = [RECIPES / f"{name}.toml" for name in (data_sets()[data], cell.recipe) if name]
+            of_row, last = (read_recipe(*paths, vpc=cell.vpc) for paths in (shipped, recipes))
+            sources = of_row, scales[scale], last
             sets = [_set_step(cell, store, own, sources, seed) for seed in range(seeds)] if cell.recipe else []
             for one in sets:
                 if (other := made.setdefault(one.config, one)).path != one.path:
@@ -151,11 +153,6 @@ def plan(
     return lines
 
 
-def _shipped(*names: str) -> Tables:
-    # By their files: a name alone may also be that of a file in the working directory.
-    return read_recipe(*(RECIPES / f"{name}.toml" for name in names if name))
-
-
 def _check_known(what: str, wanted: Collection[Any], known: Sequence[Any], exhibit: Exhibit) -> None:
     if lacking := [one for one in wanted if one not in known]:
         raise ConfigError(f"{what} = {lacking[0]!r}, but {exhibit.name} has {', '.join(map(str, known))}.")
@@ -163,7 +160,7 @@ def _check_known(what: str, wanted: Collection[Any], known: Sequence[Any], exhib
 
 def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:
     """The paper's data set that a store is set against, and whether the store holds it."""
-    of_layout = {recipes["1"]: data for data, recipes in data_sets().items()}
+    of_layout = {recipe: data for data, recipe in data_sets().items()}
     data = of_layout.get(str(store.header.settings.get("layout")))
     if data is None:
         return next(iter(exhibit.cells)), False
@@ -178,15 +175,12 @@ Sources = tuple[Tables, Tables, Tables]
 
 
 def _options(section: str, cell: Cell, *sources: Tables) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for tables in sources:
-        for key, value in tables.get(section, {}).items():
-            merged[key] = at_most(cell.vpc, value) if isinstance(value, dict) else value
-    return merged
+    by_source = [of_vpc(tables.get(section, {}), cell.vpc) for tables in sources]
+    return {key: value for options in by_source for key, value in options.items()}
 
 
 def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed: int) -> SetStep:
-    default = SelectConfig() if "select" in _shipped(cell.recipe) else CondenseConfig()
+    default = SelectConfig() if "select" in read_recipe(RECIPES / f"{cell.recipe}.toml") else CondenseConfig()
     of_row = _options(default.section, cell, *sources[:2]) | {"vpc": cell.vpc}
     config = with_options(default, of_row | _options(default.section, cell, sources[2]) | {"seed": seed})
     _check_row("vpc", config.vpc, cell.vpc, cell)
