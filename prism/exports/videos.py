@@ -194,6 +194,8 @@ def decoded(data: bytes) -> Tensor:
 
 SMALLEST_TILE, CAPTION, GAP = 96, 14, 4
 """Pixels: smaller videos are enlarged by a whole factor; height of a caption; distance between tiles."""
+PALETTE_PIXELS = 250_000
+"""Most pixels of which a palette is made: all of those of 101 classes would take many minutes."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +210,9 @@ class Gif(Format):
         frames, data = _sheet(condensed), io.BytesIO()
         # One palette for all frames, so that still parts do not flicker. Median cut, Pillow's default, leaves
         # single pixels of a noisy set 100 levels off; this method 27 at most.
-        whole = Image.fromarray(frames.reshape(-1, *frames.shape[2:]))
-        how = {"palette": whole.quantize(256, method=Image.Quantize.MAXCOVERAGE), "dither": Image.Dither.NONE}
+        pixels = frames.reshape(1, -1, 3)
+        some = Image.fromarray(pixels[:, :: 1 + pixels.shape[1] // PALETTE_PIXELS])
+        how = {"palette": some.quantize(256, method=Image.Quantize.MAXCOVERAGE), "dither": Image.Dither.NONE}
         first, *others = (Image.fromarray(frame).quantize(**how) for frame in frames)
         # A GIF counts hundredths of a second: the sum up to any frame is off by half of one at most.
         ends = [round(100 * frame / self.fps) for frame in range(condensed.num_frames + 1)]
@@ -225,7 +228,7 @@ def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
     for split in filter(store.positions, get_args(Split)):
         real = store.clips(split)
         for label, name in enumerate(store.classes):
-            names.append(f"{name}, {split}")
+            names.append(f"{split}, {name}")  # A caption that is too long ends with its tile.
             every = (real.labels == label).nonzero().flatten()
             spread = torch.linspace(0, len(every) - 1, min(clips, len(every))).round().long()
             chosen.append(real.frames[every[spread]])

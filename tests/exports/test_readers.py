@@ -142,10 +142,18 @@ def test_pillow_plays_a_sheet_of_all_videos_as_long_as_its_frame_rate_says(chose
     assert ends == pytest.approx(1000 * np.arange(1, chosen.num_frames + 1) / fps, abs=5)
 
 
+def test_the_palette_of_a_large_sheet_is_made_of_some_of_its_pixels(chosen, tmp_path, monkeypatch):
+    monkeypatch.setattr(videos, "PALETTE_PIXELS", 5000)
+    export(chosen, tmp_path / "sheet.gif", to="gif")
+    frames, _ = played(tmp_path / "sheet.gif")
+    assert frames[..., 0].size > 10 * 5000
+    assert np.abs(frames - videos._sheet(chosen)).mean() < 8
+
+
 def test_a_sheet_of_a_store_shows_clips_of_each_class_and_split(make_store, tmp_path):
     store = make_store(classes=2, train=[1, 5], val=0, test=2)
     shown = videos.sheet_of(store, 3)
-    assert shown.classes == tuple(f"{name}, {split}" for split in ("train", "test") for name in store.classes)
+    assert shown.classes == tuple(f"{split}, {name}" for split in ("train", "test") for name in store.classes)
     assert shown.labels.tolist() == [0, 1, 1, 1, 2, 2, 3, 3]
     every = store.clips("train")
     of_class = every.frames[every.labels == 1]
