@@ -70,7 +70,7 @@ class Curve:
     """Scores of one method at several costs, dashed where its mark is hollow.
 
     Attributes:
-        points: of each a cost, and the score at it and its deviation in percent (0: not known).
+        points: of each a cost, and the score at it and its error bar in percent (0: none).
         name: in the legend; empty where it has no place there.
     """
 
@@ -86,7 +86,7 @@ def plot_of_rows(rows: Sequence[Row]) -> Picture:
     levels += [("full", 100 * row.sample.mean) for row in rows if row.role == "ceiling"]
     points = [point_of(row.sample, row.mean(lambda one: one.subject.num_bytes / 2**20)) for row in rows]
     curves = [Curve([point], mark) for point, mark in zip(points, marks_of(rows), strict=True)]
-    caption = "Accuracy against bytes on disk."
+    caption = "Accuracy against bytes on disk; bars are standard errors."
     return score_plot(curves, "on disk (MiB)", f"{HEADINGS[metric]} accuracy", caption, levels)
 
 

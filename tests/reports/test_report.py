@@ -186,6 +186,15 @@ def test_a_set_that_is_missing_or_has_changed_since_is_named(exhibit):
     assert "50.0 ± 5.8 (3)" in words
 
 
+def test_many_sets_that_are_missing_do_not_hide_the_table(exhibit):
+    paths = [exhibit.of_set(exhibit.condensed(f"{n}.safetensors"), f"{n}") for n in range(1, 7)]
+    for n in range(1, 7):
+        (exhibit.folder / f"{n}.safetensors").unlink()
+    page = page_of(paths)
+    shown, _, folded = page.partition("More sets that are not shown: 3<")
+    assert shown.count("cannot be shown") == folded.count("cannot be shown") == 3
+
+
 def test_a_store_that_is_missing_or_another_one_is_named(exhibit, tmp_path):
     paths = exhibit.everything()
     (exhibit.folder / "store").rename(exhibit.folder / "moved")
