@@ -113,16 +113,15 @@ def build_sections(results: Sequence[Result]) -> list[Section]:
     for part in grouped(ordered, lambda one: one.data.fingerprint):
         tables = [rows_of(some) for some in grouped(part, lambda one: one.group)]
         rows = [row for some in tables for row in some]
-        (store, problem), (sets, problems) = find_store(part), find_sets(rows)
+        (store, no_store), (sets, no_sets) = find_store(part), find_sets(rows)
         gallery, notes = gallery_of(store, sets)
         if any(len(row.results) > 1 for row in rows):
             notes.append("Of the sets of a row the first one is shown.")
         name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path
-        problems = [problem, *problems] if problem else problems
         facts = [store.contents] if store else []
         facts.append(f"fingerprint {part[0].data.fingerprint[:12]}, a digest of all clips, labels and splits")
         groups, details = [_group(rows) for rows in tables], [(one, _details(one)) for one in part]
-        sections.append(Section(name, " · ".join(facts), problems, groups, gallery, notes, details))
+        sections.append(Section(name, " · ".join(facts), no_store + no_sets, groups, gallery, notes, details))
     return sections
 
 

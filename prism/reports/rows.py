@@ -174,7 +174,8 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
     if leads := list(filter(None, (lead_over_floor(row, rows) for row in rows))):
         notes.append(
             "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's "
-            "t over pairs of one seed, and over other test recordings where results know their hits."
+            "t over pairs of one seed, and over other test recordings where results know their hits; – where the "
+            "seeds differ, or are one."
         )
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []

@@ -53,19 +53,19 @@ def find_sets(rows: Sequence[Row]) -> tuple[list[tuple[str, CondensedSet]], list
     return list(found.values()), list(problems.values())
 
 
-def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, str]:
-    """The store that results with one fingerprint were scored on, or a sentence that says why it is missing."""
-    problem = ""
+def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, list[str]]:
+    """The store that results with one fingerprint were scored on, or a sentence for each place without it."""
+    problems = list[str]()
     for path in sorted({one.locate(one.data.path) for one in results}):
         try:
             store = ClipStore.open(path, verify=False)
         except (PrismError, OSError) as error:
-            problem = problem or f"No real clips are shown beside the videos: {error}"
+            problems.append(f"No real clips are shown beside the videos: {error}")
             continue
         if store.fingerprint == results[0].data.fingerprint:
-            return store, ""
-        problem = f"Store '{path}' holds other clips than the results were scored on. They are not shown."
-    return None, problem
+            return store, []
+        problems.append(f"Store '{path}' holds other clips than the results were scored on. They are not shown.")
+    return None, problems
 
 
 @dataclass(frozen=True)
