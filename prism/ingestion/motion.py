@@ -210,8 +210,7 @@ KINDS: dict[str, tuple[Collection[str], Callable[[str, int, int, Random], Array]
 
 def write_video(path: Path, frames: Array) -> None:
     """Encode (T, H, W, 3) uint8 frames, H and W even, as H.264 in an mp4 file (yuv420p, crf 18)."""
-    # The same bytes every time: no threads, and no macroblock tree, whose rate control reads memory that x264
-    # never wrote when a picture is this small (seen with MALLOC_PERTURB_).
+    # The same bytes every time, as in `artifacts/encodings/sparse.py`.
     options = {"crf": "18", "preset": "veryfast", "threads": "1", "mbtree": "0"}
     data = io.BytesIO()
     with av.open(data, "w", format="mp4") as container:
