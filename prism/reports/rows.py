@@ -149,13 +149,17 @@ def _keyframes(row: Row) -> str:
     return f"{round(count):,} ({count / row.first.subject.num_videos:.2f})"
 
 
+def _on_disk(row: Row) -> str:
+    return in_bytes(round(row.mean(lambda one: one.subject.num_bytes)))
+
+
 LEAD, STORED = "lead over the floor", "stored clips"
 COSTS = (
     Column("clips", lambda row: f"{row.first.subject.num_videos:,}"),
     Column(STORED, lambda row: f"{row.first.subject.stored_clips:,}"),
     Column("trained on", lambda row: f"{row.first.shown:,}"),
     Column("key-frames", _keyframes),
-    Column("on disk", lambda row: in_bytes(round(row.mean(lambda one: one.subject.num_bytes)))),
+    Column("on disk", _on_disk),
     Column("time/run", lambda row: in_seconds(row.mean(lambda one: fmean(run.seconds for run in one.runs)))),
 )
 """Columns of what sets and networks cost."""
@@ -214,13 +218,15 @@ def conclusion_of(rows: Sequence[Row]) -> str:
     if best is None:
         return ""
     rivals = [row for row in rows if row.role and row.network == best.network]
-    limits = {row.role: row.sample.mean for row in rivals if row.role == "ceiling" or row.budget == best.budget}
+    limits = {row.role: row for row in rivals if row.role == "ceiling" or row.budget == best.budget}
     mean, said = best.sample.mean, ""
     for role, word, sign in (("floor", "above", 1), ("ceiling", "below", -1)):
         if role in limits:
-            so = "" if sign * mean > sign * limits[role] else "not "
-            said += f", {so}{word} the {role} ({100 * limits[role]:.1f} %)"
+            limit = limits[role].sample.mean
+            so = "" if sign * mean > sign * limit else "not "
+            said += f", {so}{word} the {role} ({100 * limit:.1f} % in {_on_disk(limits[role])})"
     chance = best.first.data.chance[best.first.metrics[0]]
     said += "" if mean > chance else f", not above chance ({100 * chance:.3g} %)"
     which = "set is" if len(best.sample.scores) == 1 else "sets over seeds are"
-    return f"The best {which} “{best.name}”: {HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} %{said}."
+    score = f"{HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} % in {_on_disk(best)}"
+    return f"The best {which} “{best.name}”: {score}{said}."

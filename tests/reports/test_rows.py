@@ -137,7 +137,9 @@ def test_the_conclusion_lies_on_the_scale(exhibit):
     ceiling = Result.load(exhibit.of_store("full", 8, shares=(0.75, 0.85)))
     results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
     said = conclusion_of(rows_of(results))
-    assert said.endswith("(3 × 2) %, not above the floor (80.0 %), below the ceiling (80.0 %).")
+    assert said.endswith(
+        "(3 × 2) % in 100 B, not above the floor (80.0 % in 100 B), below the ceiling (80.0 % in 48 KiB)."
+    )
     # A floor of more clips is that of other sets.
     more = Subject("store", "", "random", 3, 4, 100, 400, {"vpc": 2}, "more", 3)
     assert conclusion_of(rows_of([*results, *load([exhibit.save(more, "random", shares=(0.9,))])])) == said
