@@ -28,7 +28,7 @@ step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
 step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
-    --seeds 16 --label "condensed"
+    --label "condensed"
 step evaluate "$out/start.safetensors" --data "$out/store" -o "$out/start.json" --recipe "$recipe" \
     --label "small mean clips"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
@@ -37,7 +37,12 @@ step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json
     --label "random clips"
 step evaluate "$out/herding.safetensors" --data "$out/store" -o "$out/herding.json" --recipe "$recipe" \
     --label "herding"
+step report "$out/prism.json" "$out/start.json" "$out/herding.json" "$out/random.json" "$out/paper.json" \
+    -o "$out/page.html"
+echo "That is a first page. Sixteen networks make its headline exact, and all training clips a ceiling:"
+step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
+    --seeds 16 --label "condensed" --resume
 step evaluate --train "$out/store" --data "$out/store" -o "$out/full.json" --recipe "$recipe" \
     --epochs 5 --label "all training clips"
 step report "$out/full.json" "$out/prism.json" "$out/start.json" "$out/herding.json" "$out/random.json" \
-    "$out/paper.json" -o "$out/page.html"
+    "$out/paper.json" -o "$out/page.html" --overwrite
