@@ -99,7 +99,7 @@ class Exhibit:
         scores = [{lead: share} | dict.fromkeys(others, 0.9) for share in shares]
         runs = tuple(NetworkRun(seed, some, 0.1, 2.0) for seed, some in enumerate(scores, first))
         path = self.folder / f"result{len(list(self.folder.glob('result*.json')))}.json"
-        Result(label=label, subject=subject, data=data, runs=runs, **{**fields, **changes}).save(path)
+        Result(label=label, subject=subject, data=data, runs=runs, file=path, **{**fields, **changes}).save(path)
         return path
 
     def everything(self) -> list[Path]:

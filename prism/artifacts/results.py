@@ -270,13 +270,17 @@ class Result:
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the result to a file; if that fails, an older file of that name stays.
+        """Write the result, its paths relative to the new file; if that fails, an older file of that name stays.
 
         Raises:
             BusyError: another run is writing the file.
         """
+        subject, data = (
+            replace(one, path=one.path and relative_to_result(self.locate(one.path), path))
+            for one in (self.subject, self.data)
+        )
         with lock(path):
-            write_atomically(Path(path), self.to_json().encode())
+            write_atomically(Path(path), replace(self, subject=subject, data=data).to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Result":

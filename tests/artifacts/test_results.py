@@ -30,7 +30,7 @@ def a_result(accuracies=(0.25, 0.5)) -> Result:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
 def test_a_saved_result_is_read_back_unchanged(tmp_path, accuracies):
-    result = a_result(accuracies)
+    result = replace(a_result(accuracies), file=tmp_path / "r.json")
     result.save(tmp_path / "r.json")
     assert Result.load(tmp_path / "r.json") == result
     assert (tmp_path / "r.json").read_text(encoding="utf-8") == result.to_json()
@@ -100,6 +100,15 @@ def test_five_guesses_among_five_classes_are_no_score():
 def test_paths_are_relative_to_the_result_so_that_a_folder_of_runs_can_move(tmp_path):
     assert relative_to_result(tmp_path / "set.safetensors", tmp_path / "result.json") == "set.safetensors"
     assert relative_to_result(tmp_path / "a" / "store", tmp_path / "b" / "result.json") == "../a/store"
+
+
+def test_a_result_that_is_saved_in_another_folder_names_the_same_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    a_result().save("a/b/r")
+    Result.load("a/b/r").save("c/r")
+    for found in (Result.load("a/b/r"), Result.load("c/r")):
+        assert found.locate(found.subject.path).resolve() == tmp_path / "set.safetensors"
+        assert found.locate(found.data.path).resolve() == tmp_path / "store"
 
 
 def test_a_folder_of_results_may_be_a_link(tmp_path):
