@@ -47,7 +47,7 @@ class TelemetryWriter:
         with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
-        return self._file.tell()
+        return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
         """Close the file; an OutputError if the disk has no room for what is still buffered."""

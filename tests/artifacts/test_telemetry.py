@@ -32,6 +32,7 @@ def test_records_come_back_in_order_and_by_kind(tmp_path):
 def test_what_was_written_after_the_checkpoint_is_cut_off(tmp_path):
     kept = write(tmp_path / "t", range(3))
     write(tmp_path / "t", range(3, 6), kept)
+    assert write(tmp_path / "t", [], kept) == kept
     write(tmp_path / "t", range(3, 5), kept)
     assert [r["iteration"] for r in load_telemetry(tmp_path / "t")["step"]] == [0, 1, 2, 3, 4]
     # Keeping more than the file holds adds no zero bytes.
