@@ -155,11 +155,7 @@ def _parameters(part: Any) -> Mapping[str, inspect.Parameter]:
     if isinstance(part, type) and part.__init__ is object.__init__:
         # Python would compile the text of object's own signature, and nothing that is read may compile anything.
         return {}
-    try:
-        return inspect.signature(part).parameters
-    except (TypeError, ValueError):
-        # Classes that are written in C may have no signature.
-        return {}
+    return inspect.signature(part).parameters
 
 
 def _literals(text: str, name: str) -> dict[str, Any]:

@@ -163,8 +163,6 @@ def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:
     """
     new = inserted & ~mask
     at = new.nonzero(as_tuple=True)
-    if len(at[0]) == 0:
-        return mask
     before, after = neighbours(mask)
     # The same sum as in `render`, for the promoted frames alone.
     share = interpolation_weights(mask, frames.dtype)[*at, before[at]].view(-1, 1, 1, 1)

@@ -1,13 +1,4 @@
-"""ClipStore: the clips of a data set as one memory-mapped file and an index.
-
-    STORE/store.json    format version, shape, classes, splits, normalisation, settings, checksums
-    STORE/clips.csv     a row for every clip: its class, split, source path and window
-    STORE/frames.u8     uint8 (N, T, C, H, W), in the order of clips.csv
-    STORE/skipped.csv   the videos that could not be used, each with its reason
-    STORE/damaged.csv   the videos that are damaged outside of their clips, if any
-
-Clips are sorted by split (train, val, test, test-random), class and path. `docs/formats.md` specifies every byte.
-"""
+"""ClipStore: the clips of a data set as one memory-mapped file and an index. `docs/formats.md` has every byte."""
 
 import csv
 import hashlib

@@ -48,7 +48,6 @@ from prism.machine.text_io import canonical_json, csv_text, parse_json, read_tex
 
 Done = list[tuple[VideoSource, Outcome]]
 
-PLAN_VERSION = 5
 SYNC_SECONDS = 3.0
 
 
@@ -134,7 +133,6 @@ class Plan:
         for video, stamp in zip(self.videos, self.stamps, strict=True):
             digest.update(canonical_json([video.relative, video.label, video.split, stamp]).encode())
         content = {
-            "version": PLAN_VERSION,
             "settings": as_dict(self.config),
             "flip": self.flip,
             # They decide the pixels of a clip.
