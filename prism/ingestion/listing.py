@@ -308,7 +308,7 @@ class Auto(Layout):
         # Where the folder is reached by a link, it has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(root), root.resolve())]
         for line, row in rows:
-            name, split = row["path"], row.get("split", "")
+            name, split = row["path"], row.get("split", "").lower()
             paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
             relative = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
             if not relative:

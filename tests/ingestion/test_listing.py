@@ -219,7 +219,7 @@ def test_a_list_names_paths_labels_and_splits(tmp_path):
     "text",
     [
         '\ufeffpath,label,split\r\n"a, b.mp4",jump,train\r\n\r\nc.mp4,"walk",test\r\n',
-        "path;label;split\na, b.mp4;jump;train\nc.mp4;walk;test\n",
+        "path;label;split\na, b.mp4;jump;Train\nc.mp4;walk;TEST\n",
     ],
 )
 def test_a_list_from_another_system_is_read(tmp_path, text):
