@@ -279,9 +279,8 @@ class CondensedSet:
         """
         path = as_path(path, "a condensed set, or its file,")
         known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
-        kind, metadata, tensors = _read(path, known)
-        checksum, content = metadata.pop("sha256", None), metadata
-        if checksum != _digest(content, tensors):
+        kind, content, tensors = _read(path, known)
+        if content.pop("sha256", None) != _digest(content, tensors):
             raise ArtifactError(f"'{path}' was damaged or edited: its checksum differs.")
         try:
             header = typed(SetHeader, {key: content[key] for key in content if key not in ("format", "version")})
