@@ -23,7 +23,7 @@ VIDEO_SUFFIXES = (
     *(".mp4", ".avi", ".webm", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ts", ".gif"),
 )
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 MOST_KINDS = 5  # Reasons in a message.
 
 LINKED_OUT = "it is a link that leaves the source: --follow-links reads it, or copy what is behind it (cp -rL)."

@@ -87,7 +87,7 @@ def test_a_clip_that_is_there_twice_under_one_name_is_refused_unless_a_list_name
 
 
 def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
-    touch(tmp_path, "train/jump/a.mp4", "validation/jump/b.mp4", "test/walk/c.mp4", "annotations/list.txt")
+    touch(tmp_path, "train/jump/a.mp4", "valid/jump/b.mp4", "test/walk/c.mp4", "annotations/list.txt")
     assert [split for _, _, split in found(tmp_path)] == ["test", "train", "val"]
     touch(tmp_path, "extra/c.mp4", "extra/d/e.mp4")
     assert list_videos(tmp_path).skipped == dict.fromkeys(["extra/c.mp4", "extra/d/e.mp4"], reasons.OUTSIDE)
@@ -246,7 +246,7 @@ FAULTY_LISTS = [
     (FAULTY, "validation, test: 1 (line 12 'dev')."),
     ("path,label\na.mp4,a\nb/../a.mp4,b\n", "has a video that it has before: 1 (line 3 'a.mp4')."),
     ("path,label\n../a,a\n/etc/a,a\nx/../../a,a\n", "folder: 3 (line 2 '../a', line 3 '/etc/a', line 4 'x/../"),
-    ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "none of train, val, validation, test: 2 (line 2"),
+    ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "val, valid, validation, test: 2 (line 2"),
     (
         'path,label\na.mp4,"a\nb.mp4,b\nc.mp4",b\n"d.mp4,b\ne.mp4",b\n',
         "has a quote that is not closed: 2 (line 2 'a\\nb.mp4,b\\nc.mp4', line 5 'd.mp4,b\\ne.mp4').",
