@@ -51,8 +51,7 @@ def _measured(line: Line, done: Progress) -> Line:
         found += [result] if result and result.runs else []
         if step.path in done.failures or (step.made and step.made.path in done.failures):
             num_diverged += len(step.seeds) - (len(result.runs) if result else 0)
-    steps = (*line.sets, *line.scores)
-    failures = tuple(done.failures[step.path] for step in steps if step.path in done.failures)
+    failures = tuple(done.failures[one.path] for one in (*line.sets, *line.scores) if one.path in done.failures)
     return replace(line, row=Row(tuple(found)) if found else None, failures=failures, num_diverged=num_diverged)
 
 
@@ -132,17 +131,18 @@ class Comparison:
             yield f"{store} is not the paper's data: the paper's numbers are of {data}, for their order only."
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
             yield "DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1."
-        yield from dict.fromkeys(f"Caution: {doubt}" for row in rows for doubt in doubts_of(row.results))
-        failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {why}" for line in self.lines for why in line.failures)
-        yield from dict.fromkeys(failed)
+        apart = [c for c in COLUMNS if c.heading in ("data", "network") and len({*map(c.text, self.lines)}) > 1]
+        placed = [("".join(f"{column.text(line)}, " for column in apart), line) for line in self.lines]
+        doubts = (f"Caution: {at}{why}" for at, line in placed if line.row for why in doubts_of(line.row.results))
+        failed = (f"{at}{line.scores[0].label}: {why}" for at, line in placed for why in line.failures)
+        yield from dict.fromkeys((*doubts, *failed))
 
     @property
     def plots(self) -> list[Picture]:
         """Scores against the paper's count of bytes for each store, where the videos per class vary (figure 3)."""
-        cells = [line.cell for line in self.lines]
-        if len({cell.vpc for cell in cells} - {0}) < 2:
+        if len({line.cell.vpc for line in self.lines} - {0}) < 2:
             return []
-        cost, score = "stored frames as float32 (% of the full set)", HEADINGS[cells[0].metric]
+        cost, score = "stored frames as float32 (% of the full set)", HEADINGS[self.lines[0].cell.metric]
         caption = f"{score} against {cost}. Filled: ours; hollow and dashed: the paper's."
         stores = grouped(self.lines, lambda line: line.store.path)
         return [score_plot(found, cost, score, caption) for lines in stores if (found := curves_of(lines))]

@@ -448,3 +448,19 @@ def test_scores_on_other_clips_than_the_papers_are_said(line_of):
     said = [" ".join(Comparison(exhibit("table6a"), "full", (line,), Path("out")).notes) for line in lines]
     assert ["Scored on val clips" in text for text in said] == [False, False, True]
     assert not any("Scored on" in text for text in said[:2])
+
+
+def test_cautions_and_failures_say_of_which_data_and_network_they_are(make_store, tmp_path):
+    some = plan(exhibit("table4"), [make_store(), make_store(classes=3)], tmp_path, scale="small", rows=["whole"])
+    found = Comparison(
+        exhibit("table4"), "full", tuple(replace(line, failures=("died.",)) for line in some), tmp_path
+    )
+    assert f"store ({some[-1].store.fingerprint[:8]}), cnn-lstm, Whole Dataset: died." in [*found.notes][-1]
+
+
+@pytest.mark.parametrize("name", exhibits())
+def test_the_title_of_a_table_names_the_papers(name):
+    title = Comparison(exhibit(name), "full", (), Path("out")).sheet.title
+    assert re.fullmatch(
+        r".+: the paper's ((Table|Figure) \w( \(\w\))?|Tables 1 and 2|Section 4.2|Appendix) and ours", title
+    )
