@@ -16,11 +16,11 @@ from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
 from prism.errors import BusyError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
-from prism.machine.files import lock
+from prism.machine.files import lock, write_atomically
 from prism.machine.progress import note
 from prism.machine.provenance import check_same_run
 from prism.machine.run import OUTPUT, Run, run_of
-from prism.reports.page import report
+from prism.reports.page import build_page
 from prism.reproduction.compare import Comparison, Progress, measured
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import ScoreStep, SetStep, plan
@@ -45,8 +45,7 @@ def reproduce(
     """Set the paper's numbers of a table or figure beside ours.
 
     Sets and results are kept under `output` and shared by all tables: a file that is there is not made again, and
-    an interrupted one goes on where it stopped. The table is written after every step, as Markdown, and at the end
-    as a page.
+    an interrupted one goes on where it stopped. The table is written after every step, and a page at the end.
 
     Args:
         name: a key of `exhibits()`.
@@ -94,8 +93,9 @@ def reproduce(
             pass
     found = Comparison(chosen, scale, measured(lines, done), path)
     found.save()
-    shown = [path for path, result in done.results.items() if result.runs]
-    report(shown, found.file(".html"), sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)
+    shown = [result for result in done.results.values() if result.runs]
+    with lock(page := found.file(".html")):
+        write_atomically(page, build_page(shown, [replace(found.sheet, plots=found.plots)]).encode())
     return found
 
 

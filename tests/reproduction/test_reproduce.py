@@ -195,7 +195,9 @@ def test_a_table_goes_on_with_a_result_that_another_one_has_begun_under_its_own_
     found = reproduced(store, tmp_path / "out", tiny, "table6b", rows=["prism"])
     assert [len(line.row.first.runs) for line in found.lines] == [2]
     assert "Caution" in found.to_markdown()
-    assert "with insertion" not in found.to_markdown()
+    for text in (found.to_markdown(), found.file(".html").read_text()):
+        assert "conflicting gradients" in text
+        assert "with insertion" not in text
 
 
 @pytest.mark.usefixtures("made")
