@@ -72,7 +72,6 @@ def test_a_signal_waits_for_the_import_of_what_a_name_brings(monkeypatch):
         (lambda store: prism.condense(store, vcp=1), "unknown key 'condense.vcp'. Did you mean 'condense.vpc'?"),
         (lambda store: prism.select(store, overwite=True), "key 'select.overwite'. Did you mean 'overwrite'?"),
         (lambda store: prism.condense(store, resume=True), "resume needs the output to go on with. Name it."),
-        (lambda store: prism.report(["a.json"], "x.html", sheets=5), "a list of sheets is wanted, not 5."),
         (lambda store: prism.evaluate("set", store, workers="2"), "workers = '2', but it must be a whole"),
     ],
 )

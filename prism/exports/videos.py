@@ -194,7 +194,7 @@ def decoded(data: bytes) -> Tensor:
 
 SMALLEST_TILE, CAPTION, GAP = 96, 14, 4
 """Pixels: smaller videos are enlarged by a whole factor; height of a caption; distance between tiles."""
-PALETTE_PIXELS = 250_000
+PALETTE_PIXELS = 130_000
 """Most pixels of which a palette is made: all of those of 101 classes would take many minutes."""
 
 

@@ -29,9 +29,7 @@ ON_TERMINAL = ("set", "lead over the floor", "clips", "stored clips", "on disk")
 """Columns that fit 80 characters beside the leading score."""
 
 
-def report(
-    results: Sequence[str | Path], output: str | Path, *, sheets: Sequence[Sheet] = (), overwrite: bool = False
-) -> Path:
+def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool = False) -> Path:
     """Write a page that shows results and the sets behind them.
 
     The page works offline, runs no script, is the same for the same files, and names what is missing or changed.
@@ -40,7 +38,6 @@ def report(
         results: result files, as `prism evaluate` writes them, in any order. A `Result` itself will not do: sets
             and stores are found by the place of its file.
         output: the HTML file.
-        sheets: tables to show before everything else; with one, there may be no results.
         overwrite: replace an output.
 
     Raises:
@@ -49,12 +46,11 @@ def report(
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     results, output = as_list(results, "result files"), as_path(output, OUTPUT)
-    sheets = as_list(sheets, "sheets")
-    loaded = load_results(results) if results or not sheets else []
+    loaded = load_results(results)
     with lock(output):
         named = [one.locate(path) for one in loaded for path in (one.subject.path, one.data.path) if path]
         check_output_file(output, overwrite, [*results, *named])
-        write_atomically(output, build_page(loaded, sheets).encode())
+        write_atomically(output, build_page(loaded).encode())
     return output
 
 
