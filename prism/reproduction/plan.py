@@ -10,10 +10,11 @@ from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.options import CondenseConfig
-from prism.config import as_arguments, with_options
+from prism.config import as_arguments, as_dict, with_options
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import passes
 from prism.evaluation.options import EvaluateConfig
+from prism.ingestion.options import IngestConfig
 from prism.networks.build import build_for
 from prism.recipes import RECIPES, of_vpc, read_recipe
 from prism.reports.rows import Row
@@ -159,15 +160,18 @@ def _check_known(what: str, wanted: Collection[Any], known: Sequence[Any], exhib
 
 
 def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:
-    """The paper's data set that a store is set against, and whether the store holds it."""
+    """The paper's data set that a store is set against, and whether the store holds the paper's clips of it."""
+    settings = store.header.settings
     of_layout = {recipe: data for data, recipe in data_sets().items()}
-    data = of_layout.get(str(store.header.settings.get("layout")))
+    data = of_layout.get(str(settings.get("layout")))
     if data is None:
         return next(iter(exhibit.cells)), False
     if data not in exhibit.cells:
         about = f"{exhibit.name} of the paper is about {' and '.join(exhibit.cells)}"
         raise ConfigError(f"{about}, but store '{store.path}' holds {data}.")
-    return data, True
+    own = as_dict(with_options(IngestConfig(), read_recipe(RECIPES / f"{data_sets()[data]}.toml")["ingest"]))
+    sampled = ("official_split", "num_frames", "sampling", "stride", "fps", "size")
+    return data, all(settings.get(name) == own.get(name) for name in sampled)
 
 
 Sources = tuple[Tables, Tables, Tables]

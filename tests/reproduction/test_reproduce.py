@@ -18,9 +18,11 @@ from prism.artifacts.estimates import of_mean
 from prism.artifacts.results import Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
+from prism.config import as_dict, with_options
 from prism.errors import ArtifactError, ConfigError, DivergedError
+from prism.ingestion.options import IngestConfig
 from prism.machine.run import Run
-from prism.recipes import shipped_recipes
+from prism.recipes import read_recipe, shipped_recipes
 from prism.reports.rows import Row
 from prism.reports.text import grouped
 from prism.reproduction import run
@@ -363,6 +365,20 @@ def test_rows_of_two_stores_of_one_name_stand_apart(store, make_store, tmp_path,
     assert len({one.name for one in stores}) == 1
     found = reproduce("table6a", stores, tmp_path / "out", scale="small", recipes=[tiny], dry_run=True)
     assert len({column.text(line) for column in COLUMNS for line in found.lines if column.heading == "data"}) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_same"),
+    [({}, True), ({"size": 48}, False), ({"official_split": 2}, False), ({"stride": 2}, False)],
+)
+def test_clips_that_are_cut_otherwise_are_not_the_papers(make_store, tmp_path, tiny, changed, is_same):
+    made = make_store()
+    options = {**read_recipe("miniucf")["ingest"], **changed}
+    header = replace(made.header, settings=as_dict(with_options(IngestConfig(), options)))
+    store = ClipStore(made.path, header, made.sources)
+    found = reproduce("table6a", [store], tmp_path, scale="small", recipes=[tiny], dry_run=True)
+    assert [line.is_same_data for line in found.lines] == [is_same] * len(found.lines)
+    assert is_same != any("is not the paper's data" in note for note in found.notes)
 
 
 def test_a_set_is_made_before_every_network_that_scores_it(store, tmp_path, tiny):
