@@ -161,7 +161,8 @@ def lock(output: str | Path | None) -> Iterator[None]:
         yield
         return
     output, path = Path(output), beside(Path(output), ".{}.lock")
-    held = FileLock(path, blocking=False, thread_local=False)
+    # A single try could meet the file of a run that is just removing it.
+    held = FileLock(path, timeout=0.1, poll_interval=0.02, thread_local=False)
     with writing(output):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -4,7 +4,8 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -85,6 +86,16 @@ def test_a_process_that_a_dead_run_has_forked_keeps_nobody_off(tmp_path):
         first.wait()
         with lock(tmp_path / "output"):
             pass
+
+
+def test_a_run_that_begins_while_another_ends_finds_room_for_its_lock(tmp_path):
+    def begin_and_end(_: int) -> None:
+        for _ in range(400):
+            with suppress(BusyError), lock(tmp_path / "output"):
+                pass
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(begin_and_end, range(2)))
 
 
 def test_a_choice_of_clips_in_place_of_a_condensed_set_has_no_telemetry_of_its(inputs, tmp_path):
