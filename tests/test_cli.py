@@ -146,7 +146,7 @@ MISTAKES = {
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),
     "output exists": ("condense {store} -o {at}/file", "exists already"),
-    "output below a file": ("condense {store} -o {at}/file/out", "cannot be written"),
+    "output below a file": ("condense {store} -o {at}/file/out", "File exists. Choose an output in a folder"),
     "folder as output": ("select {store} -o {at}/empty", "is a folder"),
     "store as set": ("evaluate {store} --data {store}", "is a clip store, not a condensed set. prism condense"),
     "set as result": ("report {set} -o {at}/out", "is a condensed set, not a result. prism evaluate"),

@@ -79,8 +79,7 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
             free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
             takes = "" if num_bytes is None else f", which takes {num_bytes:,} bytes"
             raise OutputError(f"no space left to write '{path}'{takes} ({free / 2**20:.1f} MiB free).") from None
-        remedy = f" {ELSEWHERE}" if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR) else ""
-        raise OutputError(f"'{path}' cannot be written: {error.strerror or error}.{remedy}") from None
+        raise OutputError(f"'{path}' cannot be written: {error.strerror or error}. {ELSEWHERE}") from None
 
 
 @contextlib.contextmanager
