@@ -54,10 +54,11 @@ def provenance() -> dict[str, Any]:
 
     # Only where CUDA is in use: the call would initialise it, after which no process can be forked.
     gpu = torch.cuda.get_device_name() if torch.cuda.is_initialized() else None
+    program = Path(sys.argv[0]).name.replace("__main__.py", "prism")
     return {
         **versions(),
         "commit": _commit(),
-        "command": as_text(shlex.join(["prism", *sys.argv[1:]])),
+        "command": as_text(shlex.join([program, *sys.argv[1:]])),
         "host": platform.node(),
         "system": platform.platform(),
         "processor": _processor(),

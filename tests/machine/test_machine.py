@@ -164,6 +164,14 @@ def test_provenance_names_versions_machine_and_date_and_is_plain_json():
     assert json.loads(canonical_json(facts)) == facts
 
 
+@pytest.mark.parametrize(
+    ("program", "name"), [("bin/prism", "prism"), ("prism/__main__.py", "prism"), ("my/study.py", "study.py")]
+)
+def test_the_recorded_command_is_that_of_the_users_own_script_where_it_runs_one(monkeypatch, program, name):
+    monkeypatch.setattr(sys, "argv", [program, "--vpc", "5"])
+    assert provenance()["command"] == f"{name} --vpc 5"
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is freed goes back otherwise elsewhere")
 @pytest.mark.parametrize(
     ("call", "kept"),
