@@ -14,16 +14,13 @@ from prism.machine.text_io import as_text, first_difference
 
 
 @functools.cache
-def _installed() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
     # Reading a version takes ten milliseconds, which `prism --help` saves.
     from importlib import metadata
 
-    return {"prism": metadata.version("prism-condense"), "torch": metadata.version("torch")}
-
-
-def versions() -> dict[str, str]:
-    """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
-    return {**_installed(), "python": platform.python_version()}
+    packages = {"prism": metadata.version("prism-condense"), "torch": metadata.version("torch")}
+    return packages | {"python": platform.python_version()}
 
 
 @functools.cache
