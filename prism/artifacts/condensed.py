@@ -311,8 +311,6 @@ def _digest(content: dict[str, Any], tensors: Mapping[str, Tensor]) -> str:
 
 
 def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encoding], dict[str, Any], Tensors]:
-    if not path.exists():
-        raise ArtifactError(f"'{path}' does not exist.")
     try:
         if (kind := kind_of(path)) not in (SET, TENSORS):
             how = "prism condense or select makes one"

@@ -15,7 +15,9 @@ TENSORS, JSON = "a safetensors file", "JSON"
 
 
 def kind_of(path: Path) -> str:
-    """Kind of a file or folder that exists, by its first bytes alone, as a noun after `'runs/set' is`."""
+    """Kind of a file or folder by its first bytes alone, as a noun after `'runs/set' is`."""
+    if not path.exists():
+        raise ArtifactError(f"'{path}' does not exist.")
     if path.is_dir():
         return STORE if (path / "store.json").is_file() else "a folder"
     if not path.is_file():

@@ -290,8 +290,6 @@ class Result:
             ArtifactError: the file is missing, foreign, damaged or of a newer format.
         """
         path = as_path(path, "a result, or its file,")
-        if not path.exists():
-            raise ArtifactError(f"result '{path}' does not exist.")
         try:
             if (found := kind_of(path)) not in (RESULT, JSON):
                 raise ArtifactError(f"'{path}' is {found}, not a result. prism evaluate makes one.")

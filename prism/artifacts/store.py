@@ -310,8 +310,6 @@ def _stamp(path: Path) -> object:
 
 
 def _read_header(path: Path) -> StoreHeader:
-    if not path.exists():
-        raise ArtifactError(f"store '{path}' does not exist.")
     if (kind := kind_of(path)) != STORE:
         raise ArtifactError(f"'{path}' is {kind}, not a clip store. Make one with prism ingest.")
     try:

@@ -214,7 +214,7 @@ def info(path: Annotated[Path, Help("A store, a condensed set or a result.")], /
     """
     from prism.artifacts.kinds import JSON, RESULT, SET, STORE, TENSORS, kind_of
 
-    kind = kind_of(path) if path.exists() else SET
+    kind = kind_of(path)
     if kind == STORE:
         store = prism.ClipStore.open(path)
         said, options = f"clip store: {store.contents}", store.header.settings

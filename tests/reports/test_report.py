@@ -200,7 +200,7 @@ def test_a_store_that_is_missing_or_another_one_is_named(exhibit, tmp_path):
     paths = exhibit.everything()
     (exhibit.folder / "store").rename(exhibit.folder / "moved")
     words = Words(page_of(paths)).text
-    assert re.search(r"No real clips are shown beside the videos: store '.*store' does not exist", words)
+    assert re.search(r"No real clips are shown beside the videos: '.*store' does not exist", words)
     assert "3 of 8 stored" in words
     other = Exhibit.build(tmp_path / "other", ["x", "y"])
     other.store.path.rename(exhibit.folder / "store")
