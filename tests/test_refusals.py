@@ -150,12 +150,6 @@ def test_a_wrong_value_gets_one_sentence_and_leaves_no_output(store, tmp_path, k
     assert not (tmp_path / "out").exists()
 
 
-def test_a_store_of_the_papers_data_is_set_against_its_numbers(store, tmp_path):
-    for layout, is_same in (("miniucf", True), ("folders", False)):
-        places = plan(exhibit("table6a"), [of_layout(store, layout)], tmp_path, scale="small")
-        assert {(place.data, place.is_same_data) for place in places} == {("MiniUCF", is_same)}
-
-
 def test_the_first_difference_of_files_is_said_in_words():
     assert first_difference({"a": 1}, {"a": 1}) == "nothing differs"
     options = ({"config": of} for of in ({"placement": "error"}, {}))

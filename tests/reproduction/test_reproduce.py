@@ -369,15 +369,15 @@ def test_rows_of_two_stores_of_one_name_stand_apart(store, make_store, tmp_path,
 
 @pytest.mark.parametrize(
     ("changed", "is_same"),
-    [({}, True), ({"size": 48}, False), ({"official_split": 2}, False), ({"stride": 2}, False)],
+    [({}, True), ({"layout": "folders"}, False), ({"size": 48}, False), ({"official_split": 2}, False)],
 )
-def test_clips_that_are_cut_otherwise_are_not_the_papers(make_store, tmp_path, tiny, changed, is_same):
-    made = make_store()
-    options = {**read_recipe("miniucf")["ingest"], **changed}
-    header = replace(made.header, settings=as_dict(with_options(IngestConfig(), options)))
-    store = ClipStore(made.path, header, made.sources)
+def test_a_store_of_the_papers_clips_alone_is_set_against_its_numbers(
+    make_store, tmp_path, tiny, changed, is_same
+):
+    made, options = make_store(), with_options(IngestConfig(), read_recipe("miniucf")["ingest"])
+    store = ClipStore(made.path, replace(made.header, settings=as_dict(options) | changed), made.sources)
     found = reproduce("table6a", [store], tmp_path, scale="small", recipes=[tiny], dry_run=True)
-    assert [line.is_same_data for line in found.lines] == [is_same] * len(found.lines)
+    assert {(line.data, line.is_same_data) for line in found.lines} == {("MiniUCF", is_same)}
     assert is_same != any("is not the paper's data" in note for note in found.notes)
 
 
