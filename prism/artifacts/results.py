@@ -185,10 +185,9 @@ class Result:
 
     def locate(self, path: str) -> Path:
         """The place of a file or folder whose path the result's file names."""
-        if self.file is None:
-            return Path(os.path.normpath(path))
+        folder = (self.file or Path()).parent
         # `..` leads from a link to what it points to.
-        folder, real = self.file.parent, Path(os.path.realpath(self.file.parent))
+        real = Path(os.path.realpath(folder))
         here, there = (Path(os.path.normpath(one / path)) for one in (folder, real))
         return there if real != Path(os.path.abspath(folder)) and os.path.exists(there) else here
 
@@ -313,10 +312,8 @@ def metrics_of(num_classes: int) -> tuple[str, ...]:
 
 
 def relative_to_result(path: str | Path, result: str | Path | None) -> str:
-    """The path as the result file names it, so that a folder of runs can be moved as a whole."""
-    if result is None:
-        return as_text(Path(os.path.relpath(path)).as_posix())
-    folder, here = (os.path.realpath(Path(one).parent) for one in (result, path))
+    """The path as the result file, or one here, names it, so that a folder of runs can be moved as a whole."""
+    folder, here = (os.path.realpath(Path(one).parent) for one in (result or "", path))
     return as_text(Path(os.path.relpath(Path(here, Path(path).name), folder)).as_posix())
 
 
