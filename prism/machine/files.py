@@ -147,10 +147,9 @@ def write_atomically(path: Path, data: bytes) -> None:
         with writing(path, len(data)):
             write_synced(partial, data)
             replace_atomically(partial, path)
-    except BaseException:
+    finally:
         with contextlib.suppress(OSError):
             partial.unlink()
-        raise
 
 
 @contextlib.contextmanager
