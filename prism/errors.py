@@ -45,7 +45,7 @@ class BusyError(OutputError):
 
 
 class EngineError(PrismError):
-    """An executor cannot be reached, or has lost what it was to compute."""
+    """An executor cannot be reached, or it or the GPU has lost what it was to compute."""
 
 
 class DivergedError(PrismError):
@@ -53,7 +53,7 @@ class DivergedError(PrismError):
 
 
 class Interrupted(PrismError):
-    """A signal stopped the run after it saved a checkpoint."""
+    """A signal stopped the run; its sentence says how to go on."""
 
     exit_code = 130
 
