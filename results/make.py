@@ -73,8 +73,8 @@ ROWS = {
     "default-0.8": ("the default, rate 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "default-200": ("the default, 200 iterations", f"{DEFAULT} --iterations 200"),
     "default-400": ("the default, 400 iterations", SHORT),
-    "differences": ("differences of frames matched as well", f"{SHORT} --objective objectives:Differences"),
-    "differences-800": ("the same, 800 iterations", f"{DEFAULT} --objective objectives:Differences"),
+    "differences": ("with differences, 400 iterations", f"{SHORT} --objective differences"),
+    "differences-800": ("**with differences**", f"{DEFAULT} --objective differences"),
     "characteristic": ("NCFM", f"{SHORT} --objective {NCFM}"),
     "characteristic-0.05": ("NCFM 0.05", f"{SHORT} --objective {NCFM} --relative-lr 0.05"),
     "frequencies": ("two frequencies", f"{SHORT_SMALL} --method objectives:Frequencies"),
@@ -141,7 +141,7 @@ CORESETS = ("random", "herding", "k-center", *STORED_CLIPS)
 MAIN = (
     *CORESETS,
     *("mean", "mean-small", "dm", "dm-0.05", "static-dynamic", "published"),
-    *("two-quarter", "cross-entropy-half", "yuv420", "small"),
+    *("two-quarter", "differences-800", "cross-entropy-half", "yuv420", "small"),
     *("real-start", "herding-start-plain", "herding-start", "packed", "packed-cross-entropy", "all", "all-60"),
 )
 BY_BYTES = (
@@ -151,6 +151,7 @@ BY_BYTES = (
 """Rows that are compared by their bytes, whatever their number of videos."""
 BESIDE_DEFAULT = {
     "small": "every frame",
+    "differences-800": "with differences",
     "cross-entropy-half": "recipe `cross-entropy`",
     "yuv420": "with coarse colour",
 }

@@ -1,6 +1,6 @@
-"""Objectives and a representation that were tried beside the default; `results/make.py` has their rows.
+"""An objective and a representation that were tried beside the default; `results/make.py` has their rows.
 
-With this folder in PYTHONPATH: prism condense STORE -o SET --objective objectives:Differences
+With this folder in PYTHONPATH: prism condense STORE -o SET --objective objectives:CharacteristicFunctions
 """
 
 import math
@@ -14,46 +14,12 @@ from torch.nn import functional
 from prism.artifacts.keyframes import enlarge, reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
-from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
-from prism.condensation.objectives import DistributionMatching, MatchLoss, Objective, matched_by_class
+from prism.condensation.networks import Chunk, RandomNetworks
+from prism.condensation.objectives import MatchLoss, Objective, matched_by_class
 from prism.condensation.videos import Encode, Method, Videos, mean_clips
 from prism.machine.randomness import generator
 from prism.networks.network import Network
 from prism.networks.trained import trained_network
-
-
-@dataclass(frozen=True)
-class Differences(DistributionMatching):
-    """Class means of clips and of the differences of their frames, both in their between-class energies.
-
-    Attributes:
-        weight: of the differences.
-    """
-
-    weight: float = 1.0
-    independent_classes: ClassVar[bool] = False
-
-    def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Means of clips and of differences, (C, D) each, and the factor that gives both one energy."""
-        means, network = networks.class_means(iteration), networks.draw(iteration)
-        changed = torch.stack([network.embed(changes(one)).mean(dim=0) for one in networks.real_clips(iteration)])
-        return means, changed, self.weight * between_class_energy(means) / between_class_energy(changed)
-
-    def match(self, network: Network, real: Any, clips: Tensor, chunk: Chunk) -> MatchLoss:
-        means, changed, factor = real
-        matched = super().match(network, means, clips, chunk)
-
-        def losses(classes: slice, shown: Tensor) -> Tensor:
-            embeddings = network.embed(changes(shown)).view(classes.stop - classes.start, -1, means.shape[1])
-            return factor * self.loss(changed[classes], embeddings)
-
-        more = matched_by_class(len(means), losses, clips, chunk)
-        return MatchLoss(matched.losses + more.losses, matched.gradients + more.gradients, matched.recorded)
-
-
-def changes(clips: Tensor) -> Tensor:
-    """Differences of the frames of clips (N, C, T, H, W), of which the first is 0."""
-    return clips.diff(dim=2, prepend=clips[:, :, :1])
 
 
 @dataclass(frozen=True)
