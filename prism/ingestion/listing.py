@@ -304,6 +304,8 @@ class Auto(Layout):
         """The videos of a list, whose paths stay in its folder, and which names all splits or none."""
         root, listing, first = source.parent, Listing(source.parent), dict[str, int]()
         rows = list(csv_rows(source, ("path", "label"), listing))
+        if not (rows or listing.faults):
+            raise SourceError(f"list '{source}' has no rows below its header, so that it has no videos.")
         splits = SPLIT_NAMES if any(row.get("split") for _, row in rows) else {"": ""}
         # Where the folder is reached by a link, it has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(root), root.resolve())]

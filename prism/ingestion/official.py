@@ -66,6 +66,8 @@ class OfficialLists(Layout):
         folders = [home, *sorted(home.glob("[!.]*/")), *sorted(home.glob("[!.]*/[!.]*/"))]
         listed = self.listed(folders, listing)
         listing.check()
+        if not listed:
+            raise SourceError(f"the official lists of '{source}' have no rows.")
         found = defaultdict[str, list[Path]](list)
         for path in videos_under(listing, source, self.follow_links):
             found[self._stem(path.name)].append(path)

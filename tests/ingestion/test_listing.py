@@ -125,6 +125,8 @@ def test_what_is_no_source_gets_one_sentence(tmp_path, store):
     file = touch(tmp_path, "a.mp4") / "a.mp4"
     assert "is a file, but must be a folder of videos or a .csv list" in refused(file)
     assert "is a clip store already. Name the videos that it was made from" in refused(store.path)
+    empty = write_list(touch(tmp_path / "listed", "a/1.mp4", "b/1.mp4"), "path,label,split\n")
+    assert refused(empty.parent) == f"list '{empty}' has no rows below its header, so that it has no videos."
 
 
 def test_a_name_that_is_not_text_is_skipped(tmp_path):
@@ -256,6 +258,7 @@ FAULTY_LISTS = [
     ("group,path,label,group\ng,a.mp4,a,h\n", "has the column 'group' twice."),
     ("", "has no column 'path', only nothing."),
     ("path,label,split\n", "has no videos."),
+    ("path;label\r\n\r\n", "list '{path}' has no rows below its header, so that it has no videos."),
     ("path,label\n\udcff", "cannot be read: it is not UTF-8 text"),
     ("path,label\na.mp4,a\nb.mp4,b\n", "no video can be used: 2 ('a', 'b'). 'a.mp4' is skipped because it is m"),
 ]

@@ -131,6 +131,14 @@ def test_classes_that_lost_all_training_videos_are_refused_together(ucf, tmp_pat
     assert len(found(ucf, "ucf101", follow_links=True)) == 3
 
 
+def test_official_lists_without_rows_are_refused_as_such(tmp_path):
+    ucf = dict.fromkeys(("trainlist01.txt", "testlist01.txt"), "\n")
+    kinetics = dict.fromkeys(("train.csv", "val.csv"), "label,youtube_id,time_start,time_end\n")
+    for layout, lists in (("ucf101", ucf), ("kinetics400", kinetics)):
+        source = touch(write(tmp_path / layout, lists), *UCF_VIDEOS)
+        assert refused(source, layout) == f"the official lists of '{source}' have no rows."
+
+
 def write_ucf_of(root: Path, classes: list[str]) -> Path:
     names = {label: [f"{label}/v_{label}_g{g:02d}_c01.avi" for g in (8, 9, 1)] for label in classes}
     train = "".join(f"{name} {k}\n" for k, label in enumerate(classes, 1) for name in names[label][:2])
