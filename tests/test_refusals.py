@@ -134,6 +134,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda store, at: prism.select(store, output=5), "the path of an output is wanted, not 5."),
         (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
         (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
+        (lambda store, _: step(store, storage="builtins:str"), "'builtins:str' has no with_frames(…)"),
         (lambda store, _: step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),
         (lambda store, _: step(store, insertion="builtins:dict"), "'builtins:dict' has no propose(…)"),
         (lambda store, _: step(store, objective=partial(dict, 1)), "has no match(…)"),

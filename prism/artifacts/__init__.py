@@ -11,5 +11,5 @@ STORAGES = Parts(
         "yuv420": "prism.artifacts.encodings.sparse:Yuv420",
         "h264": "prism.artifacts.encodings.sparse:H264",
     },
-    method="encode",
+    method="with_frames",
 )

@@ -23,7 +23,7 @@ from prism.artifacts.encodings.sparse import H264, KeyFrameEncoding, Yuv420
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, STORE, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
-from prism.config import as_path
+from prism.config import as_path, short_repr
 from prism.errors import ArtifactError, ClipError, ConfigError, PrismError
 from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
@@ -216,7 +216,7 @@ class CondensedSet:
         Raises:
             ArtifactError: classes, length or size are not the store's, or a class has no video.
             ClipError: the pixels are not finite, or floats in 0..255.
-            ConfigError: no file can hold an option, or the seed is no whole number.
+            ConfigError: no file can hold an option, the seed is no whole number, or `storage` is another thing.
         """
         store = ClipStore.of(store)
         if tuple(clips.classes) != store.classes:
@@ -236,7 +236,11 @@ class CondensedSet:
         pixels = as_pixels(frames)
         if not (mean := float(pixels.abs().mean())) <= MOST_MEAN:
             raise ClipError(f"frames have a mean of {mean:.3g}, but they must be finite, and floats lie in 0..1.")
-        kept: Encoding = STORAGES.make(storage or ("uint8" if frames.dtype == torch.uint8 else "float32"))
+        if storage is None:
+            storage = "uint8" if frames.dtype == torch.uint8 else "float32"
+        if not (isinstance(storage, str) or hasattr(getattr(storage, "func", storage), STORAGES.method)):
+            raise ConfigError(f"storage = {short_repr(storage)}, but it must be {STORAGES.promise}.")
+        kept: Encoding = STORAGES.make(storage)
         encoding = kept.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
         source = {"method": made.pop("method"), "config": made}
         source |= {"versions": versions(), "store": store.fingerprint}

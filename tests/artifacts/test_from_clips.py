@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,15 @@ def test_numbers_of_numpy_are_numbers_and_options_that_no_file_can_hold_are_refu
     for wrong in ({"seed": 1.5}, {"seed": "a"}, {"seed": True}, {"method": 5}):
         with pytest.raises(ConfigError, match=r"method = .*, seed = .* a text and a whole number"):
             prism.CondensedSet.from_clips(chosen, store, **{"method": "mine"} | wrong)
+
+
+ODD = [torch.float16, np.uint8, Path("uint8"), torch.zeros(3), len, dict, str, partial(dict, 1), 0, "", [], 3]
+
+
+@pytest.mark.parametrize("storage", ODD)
+def test_what_is_no_storage_is_refused_by_the_names_of_those_that_are(store, chosen, storage):
+    with pytest.raises(ConfigError, match=r"^storage = .*, but it must be one of float32, float16, uint8, yuv420"):
+        prism.CondensedSet.from_clips(chosen, store, method="mine", storage=storage)
 
 
 @pytest.mark.parametrize("storage", [Float32(), UInt8(), H264(quality=50), "uint8", "yuv420"])
