@@ -84,7 +84,8 @@ def recipe(tmp_path, text: str) -> dict[str, dict[str, Any]]:
     ],
 )
 def test_a_wrong_recipe_is_refused_in_one_sentence(tmp_path, text, message):
-    assert message in refusal_of(ConfigError, recipe, tmp_path, text)
+    assert message in (said := refusal_of(ConfigError, recipe, tmp_path, text))
+    assert said.count("recipe '") == 1
 
 
 def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_wins(tmp_path, monkeypatch):
@@ -107,6 +108,10 @@ def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
     # Alone, the upper one asks for an official split that the default layout does not have.
     with pytest.raises(ConfigError, match="official_split = 2"):
         read_recipe(tmp_path / "own")
+    for names, given in ((r"'small' and '.*/wrong'", ["small"]), (r"'.*/wrong'", [])):
+        (tmp_path / "wrong").write_text("[select]\nvpc = -1\n")
+        with pytest.raises(ConfigError, match=rf"^recipe {names}: select\.vpc = -1, but it must be at least 1\.$"):
+            read_recipe(*given, tmp_path / "wrong")
 
 
 @pytest.mark.parametrize(

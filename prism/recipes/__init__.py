@@ -41,12 +41,16 @@ def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[st
                 raise ConfigError(f"{what}.{nearest(section, SECTIONS)}")
         recipe = _overlaid(recipe, tables)
     # Checked when all are laid over each other: an option may need one of a recipe below it.
-    for section, values in recipe.items():
-        default = SECTIONS[section]()
-        if "vpc" in described(type(default)):
-            number = vpc or values.get("vpc")
-            recipe[section] = of_vpc(values, number if type(number) is int else 1)
-        with_options(default, recipe[section])
+    try:
+        for section, values in recipe.items():
+            default = SECTIONS[section]()
+            if "vpc" in described(type(default)):
+                number = vpc or values.get("vpc")
+                recipe[section] = of_vpc(values, number if type(number) is int else 1)
+            with_options(default, recipe[section])
+    except ConfigError as error:
+        named = " and ".join(f"'{path}'" for path in paths)
+        raise ConfigError(f"recipe {named}: {error}") from None
     return recipe
 
 
