@@ -41,11 +41,13 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
         overwrite: replace an output.
 
     Raises:
-        ConfigError: there is nothing to show, or no list of it.
+        ConfigError: there is nothing to show, no list of it, or the output has another ending.
         ArtifactError: a result file is missing or damaged.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     results, output = as_list(results, "result files"), as_path(output, OUTPUT)
+    if output.suffix.lower() not in ("", ".html", ".htm"):
+        raise ConfigError(f"output '{output}' would be a page in HTML. Choose a name that ends in .html.")
     loaded = load_results(results)
     with lock(output):
         named = [one.locate(path) for one in loaded for path in (one.subject.path, one.data.path) if path]

@@ -12,11 +12,12 @@ import torch
 from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit, load
 from PIL import Image
 from rich.console import Console
-from settings import of_subject
+from settings import of_subject, refusal_of
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
 from prism.artifacts.results import Result, Subject
+from prism.errors import ConfigError
 from prism.reports import plots
 from prism.reports.page import report, summary_tables
 from prism.reports.rows import columns_of, notes_on, role_of, rows_of
@@ -31,6 +32,16 @@ def exhibit(tmp_path) -> Exhibit:
 
 def page_of(results: list[Path]) -> str:
     return report(results, results[0].parent / "page.html", overwrite=True).read_text(encoding="utf-8")
+
+
+def test_a_page_has_the_name_of_one(exhibit):
+    results = exhibit.everything()
+    for name in ("page.txt", "page.json", "page.html.pdf"):
+        said = refusal_of(ConfigError, report, results, exhibit.folder / name)
+        assert said.endswith(f"{name}' would be a page in HTML. Choose a name that ends in .html.")
+        assert not (exhibit.folder / name).exists()
+    for name in ("page", "page.HTM", "page.txt.html"):
+        assert report(results, exhibit.folder / name).exists()
 
 
 class Words(HTMLParser):
