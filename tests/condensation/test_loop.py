@@ -114,6 +114,17 @@ def test_videos_as_small_as_those_of_a_set_start_as_these_to_the_last_bits(store
     torch.testing.assert_close(again.render(), made.render(), atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("learnable", [False, True])
+def test_key_frames_of_a_set_that_no_video_starts_with_are_counted(store, tmp_path, capfd, learnable):
+    select(store, output=tmp_path / "8")
+    run_tiny(store, tmp_path / "5", init="mean", initial_keyframes=5, insertion="never", iterations=0)
+    by_place = {"even": [(5, 2, 6), (5, 6, 4), (5, 5, 0), (5, 0, 0), (8, 2, 0)], "error": [(5, 2, 6), (5, 5, 0)]}
+    for given, num, lost, place in ((*case, place) for place, cases in by_place.items() for case in cases):
+        how = {"initial_keyframes": num, "placement": place, "fully_learnable": learnable}
+        run_tiny(store, **how, init=tmp_path / str(given), insertion="never", iterations=0)
+        assert (f"{lost} of the 10 key-frames of" in capfd.readouterr().err) == bool(lost)
+
+
 def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
     store, path = make_store(), tmp_path / "set"
     select(store, output=path)
