@@ -245,8 +245,10 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
 
 
 def doubts_of(results: Sequence[Result]) -> list[str]:
-    """Cautions of the results of a group, and on what its sets share, so that they are not independent."""
-    own = dict.fromkeys(f"“{one.label}”: {one.caution}" for one in results if one.caution)
+    """Cautions on all networks of a group together, and on what its sets share, which makes them dependent."""
+    runs, missing = tuple(run for one in results for run in one.runs), sum(one.num_missing for one in results)
+    every = replace(results[0], runs=runs, config={**results[0].config, "seeds": len(runs) + missing})
+    own = [f"“{every.label}”: {every.caution}"] if every.caution else []
     sets, label = dict(_by_set(results)), results[0].label
     networks = Counter(seed for _, seed in {(key, run.seed) for key, one in _by_set(results) for run in one.runs})
     num_shared = sum(count > 1 for count in networks.values())

@@ -135,7 +135,9 @@ class Comparison:
         placed = [("".join(f"{column.text(line)}, " for column in apart), line) for line in self.lines]
         doubts = (f"Caution: {at}{why}" for at, line in placed if line.row for why in doubts_of(line.row.results))
         failed = (f"{at}{line.scores[0].label}: {why}" for at, line in placed for why in line.failures)
-        yield from dict.fromkeys((*doubts, *failed))
+        yield from (said := dict.fromkeys((*doubts, *failed)))
+        if any("--" in text for text in said):
+            yield "Here a recipe holds the options that cautions name: --recipe FILE.toml."
 
     @property
     def plots(self) -> list[Picture]:

@@ -468,6 +468,21 @@ def test_scores_on_other_clips_than_the_papers_are_said(line_of):
     assert not any("Scored on" in text for text in said[:2])
 
 
+def test_a_caution_stands_once_for_all_sets_of_a_row_and_its_options_go_into_a_recipe(line_of):
+    def set_of(seed: int) -> Result:
+        scored = zip(line.row.first.runs, (0.7 * seed, 0.7), strict=True)
+        runs = tuple(replace(run, seed=run.seed + 2 * seed, train_loss=loss) for run, loss in scored)
+        subject = replace(line.row.first.subject, config={"seed": seed})
+        return replace(line.row.first, subject=subject, runs=runs, config={"seeds": 3})
+
+    line = line_of(SEVENTEEN, [40.0, 41.0])
+    lines = line, replace(line, row=Row((set_of(0), set_of(1))))
+    plain, doubted = ([*Comparison(exhibit("table6a"), "full", (one,), Path("out")).notes] for one in lines)
+    (caution,) = [note for note in doubted if "Caution" in note]
+    assert re.search(r": 4 of 6 networks are there.* The training loss of 3 of 4 networks ended at 0\.70", caution)
+    assert [sum("--recipe" in note for note in notes) for notes in (plain, doubted)] == [0, 1]
+
+
 def test_cautions_and_failures_say_of_which_data_and_network_they_are(make_store, tmp_path):
     some = plan(exhibit("table4"), [make_store(), make_store(classes=3)], tmp_path, scale="small", rows=["whole"])
     found = Comparison(
