@@ -13,6 +13,8 @@ from prism.errors import ConfigError, EngineError
 if TYPE_CHECKING:
     import torch
 
+CGROUPS = Path("/sys/fs/cgroup")  # What a container may take: version 2, and in `memory` version 1.
+
 
 def pick_device(name: "str | torch.device") -> "torch.device":
     """The torch device for `auto`, `cpu`, `cuda` or `cuda:1`; a ConfigError for others, or without such a GPU.
@@ -36,7 +38,7 @@ def pick_device(name: "str | torch.device") -> "torch.device":
 
 
 def free_bytes(device: "torch.device") -> int | None:
-    """Memory that a device can still give, in bytes; None where the system does not tell."""
+    """Memory that a device, or the container, can still give, in bytes; None where the system does not tell."""
     import torch
 
     if device.type == "cuda":
@@ -45,7 +47,13 @@ def free_bytes(device: "torch.device") -> int | None:
         return torch.cuda.mem_get_info(device)[0] + kept
     with contextlib.suppress(OSError):
         lines = Path("/proc/meminfo").read_text().splitlines()
-        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+        free = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        for at, *names in ((".", "max", "current"), ("memory", "limit_in_bytes", "usage_in_bytes")):
+            with contextlib.suppress(OSError, ValueError):  # No container, or no limit: `max`.
+                limit, used, stat = ((CGROUPS / at / f"memory.{name}").read_text() for name in (*names, "stat"))
+                files = re.findall(r"^(?:in)?active_file (\d+)", stat, re.M)  # Given back where memory is short.
+                free.append(int(limit) - int(used) + sum(map(int, files)))
+        return min(free, default=None)
     return None
 
 

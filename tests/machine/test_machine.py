@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.errors import ConfigError, EngineError, Interrupted, OutputError
-from prism.machine import progress
+from prism.machine import devices, progress
 from prism.machine.devices import deterministic, explained, pick_device
 from prism.machine.executors import computing, stop_signal, stoppable
 from prism.machine.files import lock, write_atomically
@@ -218,6 +218,19 @@ def test_memory_that_one_verb_has_freed_is_free_when_the_next_one_asks():
 def test_what_is_no_utf_8_is_spelled_out():
     names = ["plain ü", "f\udcff", "half \ud800"]
     assert list(map(as_text, names)) == ["plain ü", r"f\udcff", r"half \ud800"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="containers are of Linux")
+@pytest.mark.parametrize(("limit", "left"), [("100\n", 60), ("max\n", None), (f"{2**63 - 4096}\n", None)])
+@pytest.mark.parametrize("names", [("max", "current"), ("limit_in_bytes", "usage_in_bytes")])
+def test_free_memory_is_what_a_container_may_still_take(tmp_path, monkeypatch, names, limit, left):
+    monkeypatch.setattr(devices, "CGROUPS", tmp_path)
+    folder = tmp_path if "max" in names else tmp_path / "memory"
+    folder.mkdir(exist_ok=True)
+    for name, text in zip((*names, "stat"), (limit, "90\n", "inactive_file 30\nactive_file 20\n"), strict=True):
+        (folder / f"memory.{name}").write_text(text)
+    found = devices.free_bytes(torch.device("cpu"))
+    assert found == left if left else found > 2**20
 
 
 LOST = "CUDA error: unspecified launch failure"
