@@ -177,6 +177,7 @@ def reproduce(
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
     rows: Collection[str] = (),
+    networks: Collection[str] = (),
     dry_run: bool = False,
     device: str = "auto",
     executor: Executor | None = None,

@@ -162,7 +162,8 @@ def reproduce(
     scale: Annotated[Literal["full", "small"], Help("The paper's settings, or for two CPU cores.")] = "full",
     seeds: Annotated[int, WHOLE, Help("Condensations and selections of each set.")] = 1,
     vpc: Annotated[list[int], MANY, WHOLE, Help("Only these videos per class.")] = [],  # noqa: B006
-    rows: Annotated[list[str], MANY, Help("Only these rows: prism, dm, random, …")] = [],  # noqa: B006
+    rows: Annotated[list[str], MANY, Help("Only these rows of --list: prism, dm, random, …")] = [],  # noqa: B006
+    networks: Annotated[list[str], MANY, Help("Only these networks: convnet3d, cnn-gru, cnn-lstm.")] = [],  # noqa: B006
     recipe: Annotated[list[Path], MANY, Help("Recipes that win over the paper's.")] = [],  # noqa: B006
     list_: Annotated[bool, Parameter("--list", negative="", help="Say which tables there are.")] = False,
     dry_run: Annotated[bool, FLAG, Help("Only say which commands are missing.")] = False,
@@ -178,15 +179,16 @@ def reproduce(
         from prism.reproduction.paper import exhibits
 
         for exhibit in exhibits().values():
-            say(f"{exhibit.name:<15} {exhibit.title}. {', '.join(exhibit.cells)}. {exhibit.place}.")
+            named = ",".join(dict.fromkeys(cell.name for cells in exhibit.cells.values() for cell in cells))
+            say(f"{exhibit.name:<15} {exhibit.title}. {', '.join(exhibit.cells)}. {exhibit.place}. Rows: {named}.")
         return
     if not data:
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
     if not name:
         raise ConfigError("reproduce needs the name of a table, which stands before --data.")
-    names = [name for given in rows for name in given.split(",")]
-    chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": names, "dry_run": dry_run}
-    found = call(prism.reproduce, name, data, output, run=run, **chosen)
+    rows, networks = ([name for given in some for name in given.split(",")] for some in (rows, networks))
+    chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": rows, "dry_run": dry_run}
+    found = call(prism.reproduce, name, data, output, run=run, networks=networks, **chosen)
     if dry_run:
         # On stdout, so that a shell can send them to a file.
         for command in found.missing:

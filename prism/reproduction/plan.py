@@ -119,6 +119,7 @@ def plan(
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
     rows: Collection[str] = (),
+    networks: Collection[str] = (),
 ) -> list[Line]:
     """Every cell of an exhibit on every store, with the steps that fill it, by the options of `prism.reproduce`.
 
@@ -136,7 +137,9 @@ def plan(
         cells = exhibit.cells[data]
         _check_known("vpc", vpc, sorted({cell.vpc for cell in cells} - {0}), exhibit)
         _check_known("row", rows, list(dict.fromkeys(cell.name for cell in cells)), exhibit)
+        _check_known("network", networks, list(dict.fromkeys(cell.network for cell in cells)), exhibit)
         cells = [cell for cell in cells if not vpc or cell.vpc in (0, *vpc)]
+        cells = [cell for cell in cells if not networks or cell.network in networks]
         made: dict[CondenseConfig | SelectConfig, SetStep] = {}
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
@@ -200,9 +203,8 @@ def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed
 
 def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
     if found != own:
-        raise ConfigError(
-            f"{option} = {found!r} by the recipes, but row '{cell.label}' has {own!r}. Leave it out of the recipe."
-        )
+        said = f"{option} = {found!r} by the recipes, but row '{cell.label}' has {own!r}"
+        raise ConfigError(f"{said}. Leave it out of the recipe.")
 
 
 def _score_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, made: SetStep | None) -> ScoreStep:

@@ -39,6 +39,7 @@ def reproduce(
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
     rows: Collection[str] = (),
+    networks: Collection[str] = (),
     dry_run: bool = False,
     **options: Any,
 ) -> Comparison:
@@ -57,7 +58,7 @@ def reproduce(
             well; each set is evaluated by K networks of its own, set s by those with seeds s·K to s·K + K − 1.
         recipes: recipes whose options win, one after the other.
         vpc: the videos per class to restrict the table to, beside training on all clips; all by default.
-        rows: the rows to restrict it to, by their files' names: `prism`, `dm`, `random`, `whole`; all by default.
+        rows, networks: those to restrict it to, by their files' names, as `prism`, `dm`, `whole`; all by default.
         dry_run: do nothing; `Comparison.missing` has the commands that are missing.
         options: fields of `prism.machine.run.Run`.
 
@@ -69,10 +70,11 @@ def reproduce(
     chosen, folder, run = exhibit(name), as_path(output, OUTPUT), run_of("reproduce", run, options)
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
-    rows = as_list(rows, "rows")
-    lines = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc, rows=rows)
+    rows, networks = as_list(rows, "rows"), as_list(networks, "networks")
+    only = {"vpc": vpc, "rows": rows, "networks": networks}
+    lines = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, **only)
     of = [store.fingerprint[:8] for store in stores] + [f"vpc{count}" for count in sorted(set(vpc))]
-    of += [*sorted(set(rows)), *([f"seeds{seeds}"] if seeds > 1 else [])]
+    of += [*sorted(set(rows)), *sorted(set(networks)), *([f"seeds{seeds}"] if seeds > 1 else [])]
     done, path = Progress(), folder / "-".join((name, scale, *of))
     # Each step once, a set before its scores.
     steps = list({step.path: step for line in lines for step in (*line.sets, *line.scores)}.values())

@@ -125,6 +125,7 @@ def test_a_class_with_too_few_clips_is_refused_before_the_first_step(make_store,
         ({"recipes": ["nowhere"]}, "recipe 'nowhere' does not exist"),
         ({"vpc": [2]}, "vpc = 2, but table6a has 1"),
         ({"rows": ["dm"]}, "row = 'dm', but table6a has random, prism, without-insertion, whole"),
+        ({"name": "table4", "networks": ["gru"]}, "network = 'gru', but table4 has convnet3d, cnn-gru, cnn-lstm"),
     ],
 )
 def test_what_cannot_be_reproduced_is_refused(store, tmp_path, options, message):
@@ -203,11 +204,14 @@ def test_a_table_goes_on_with_a_result_that_another_one_has_begun_under_its_own_
 
 
 @pytest.mark.usefixtures("made")
-def test_rows_are_chosen_by_name_and_have_a_table_of_their_own(store, tmp_path, tiny):
+def test_rows_and_networks_are_chosen_by_name_and_have_a_table_of_their_own(store, tmp_path, tiny):
     found = reproduced(store, tmp_path / "out", tiny, rows=["prism", "random"])
     assert [line.cell.name for line in found.lines] == ["random", "prism"]
     assert found.path.name.endswith("-prism-random")
     assert found.file(".md").exists()
+    tiny.write_text(f"{TINY}hidden = 8")  # An option that ConvNet3D lacks.
+    found = reproduced(store, tmp_path / "out", tiny, "table4", rows=["dm"], networks=["cnn-gru"], dry_run=True)
+    assert [(line.cell.network, found.path.name[-11:]) for line in found.lines] == [("cnn-gru", "-dm-cnn-gru")]
 
 
 def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_made_here(
