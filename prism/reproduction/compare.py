@@ -137,7 +137,7 @@ class Comparison:
         failed = (f"{at}{line.scores[0].label}: {why}" for at, line in placed for why in line.failures)
         yield from (said := dict.fromkeys((*doubts, *failed)))
         if any("--" in text for text in said):
-            yield "Here a recipe holds the options that cautions name: --recipe FILE.toml."
+            yield "Pass options that these cautions name by a recipe: --recipe FILE.toml."
 
     @property
     def plots(self) -> list[Picture]:
