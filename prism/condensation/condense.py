@@ -21,7 +21,7 @@ from prism.condensation.objectives import SCORED_EVERY, HeldOutNetworks, MatchSc
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.prepare import Setup, check_memory, scored
 from prism.condensation.recorder import RunRecorder, check_free, checkpoint_path, run_path, shards_path
-from prism.condensation.videos import initial_mask, suggest_lower_lr
+from prism.condensation.videos import suggest_lower_lr
 from prism.config import chosen
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, explained, give_back_freed_memory, pick_device
@@ -70,12 +70,9 @@ def condense(
     setup = Setup(store, config)
     if run.resume and not run.overwrite and (done := finished(setup, run.path)):
         return done
-    # Clips of which every frame is stored are there to be reduced.
-    if (given := setup.given) is not None and METHODS.is_builtin(config.method) and not given.mask.all():
-        first = initial_mask(given.render(), given.labels, config.initial_keyframes, config.placement)
-        if lost := int((given.mask & ~first).sum()):
-            held = f"{lost} of the {given.num_keyframes} key-frames of '{config.init}' are left out"
-            note(f"Caution: {held}. Another --initial-keyframes or --placement keeps more.")
+    if (given := setup.given) is not None and (lost := setup.num_lost_keyframes):
+        held = f"{lost} of the {given.num_keyframes} key-frames of '{config.init}' are left out"
+        note(f"Caution: {held}. Another --initial-keyframes or --placement keeps more.")
     if run.executor is None:
         return condense_classes(setup, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
