@@ -23,6 +23,8 @@ mkdir -p "$out"
 step motion -o "$out/videos" --kind glyphs --train-per-class 60 --test-per-class 30 --size 48
 step ingest "$out/videos" -o "$out/store" --recipe "$recipe"
 step condense "$out/store" -o "$out/prism.safetensors" --recipe "$recipe"
+step export "$out/prism.safetensors" -o "$out/condensed.gif" --to gif
+echo "The condensed videos play in $out/condensed.gif. Next, how well networks learn from them:"
 step condense "$out/store" -o "$out/start.safetensors" --recipe "$recipe" --iterations 0
 step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" --lr 0
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"

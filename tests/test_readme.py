@@ -77,7 +77,7 @@ def test_the_demos_commands_are_understood(monkeypatch):
     monkeypatch.chdir(ROOT)
     script = (ROOT / "examples" / "demo.sh").read_text(encoding="utf-8").replace("\\\n", " ")
     steps = re.findall(r"^step (.*)$", script, re.MULTILINE)
-    assert len(steps) == 16
+    assert len(steps) == 17
     for step in steps:
         arguments = shlex.split(step.replace("$out", "out").replace("$recipe", "demo"))
         app.parse_args(arguments, exit_on_error=False, print_error=False)
