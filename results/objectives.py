@@ -1,6 +1,6 @@
-"""An objective and a representation that were tried beside the default; `results/make.py` has their rows.
+"""Objectives and a representation that were tried beside the default; `results/make.py` has their rows.
 
-With this folder in PYTHONPATH: prism condense STORE -o SET --objective objectives:CharacteristicFunctions
+With this folder in PYTHONPATH: prism condense STORE -o SET --objective objectives:Differences
 """
 
 import math
@@ -14,12 +14,56 @@ from torch.nn import functional
 from prism.artifacts.keyframes import enlarge, reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
-from prism.condensation.networks import Chunk, RandomNetworks
-from prism.condensation.objectives import MatchLoss, Objective, matched_by_class
+from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
+from prism.condensation.objectives import DistributionMatching, MatchLoss, Objective, matched_by_class
 from prism.condensation.videos import Encode, Method, Videos, mean_clips
 from prism.machine.randomness import generator
 from prism.networks.network import Network
 from prism.networks.trained import trained_network
+
+
+@dataclass(frozen=True)
+class Differences(DistributionMatching):
+    """Class means of clips and of the differences of their frames, both by their between-class energies.
+
+        ‖mean f(x) − mean f(s)‖² + weight · E / E′ · ‖mean f(Δx) − mean f(Δs)‖²
+
+    Δ is each frame minus the one before it, the first frame 0; E and E′ are the energies between the real class
+    means of f(x) and of f(Δx), so that motion counts as much as looks, however faint it is.
+
+    Attributes:
+        weight: 0 leaves the class means alone.
+    """
+
+    weight: float = 1.0
+    independent_classes: ClassVar[bool] = False
+
+    def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Means of clips and of differences (C, D), and the factor of the latter."""
+        means, network = networks.class_means(iteration), networks.draw(iteration)
+        moved = torch.stack(
+            [network.embed(changes(clips)).mean(dim=0) for clips in networks.real_clips(iteration)]
+        )
+        energy = between_class_energy(means)
+        # Nothing moves in still clips.
+        return means, moved, self.weight * energy / between_class_energy(moved).clamp_min(1e-3 * energy)
+
+    def match(self, network: Network, real: Any, clips: Tensor, chunk: Chunk) -> MatchLoss:
+        means, moved, factor = real
+        matched = super().match(network, means, clips, chunk)
+
+        def losses(classes: slice, shown: Tensor) -> Tensor:
+            embeddings = network.embed(changes(shown)).view(classes.stop - classes.start, -1, moved.shape[1])
+            return factor * self.loss(moved[classes], embeddings)
+
+        found = matched_by_class(len(means), losses, clips, chunk)
+        recorded = matched.recorded | {"differences": found.losses.sum()}
+        return MatchLoss(matched.losses + found.losses, matched.gradients + found.gradients, recorded)
+
+
+def changes(clips: Tensor) -> Tensor:
+    """Differences of the frames of clips (N, C, T, H, W), of which the first is 0."""
+    return clips.diff(dim=2, prepend=clips[:, :, :1])
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ OBJECTIVES = Parts(
     {
         "distribution": "prism.condensation.objectives:DistributionMatching",
         "cross-entropy": "prism.condensation.objectives:CrossEntropy",
-        "differences": "prism.condensation.objectives:Differences",
     },
     method="match",
 )
@@ -49,8 +48,7 @@ real clips of which every frame is trained; `static-dynamic`, two static images 
 each video with one hallucinator for all (Wang et al.). The last two fix the options that define them."""
     objective: Annotated[str, OBJECTIVES, OmitDefault()] = "distribution"
     """How the real and the synthetic clips of a class compare: `distribution`, by the distance between their \
-mean embeddings (the paper); `cross-entropy`, by that and the cross-entropy of networks trained on real clips; \
-`differences`, by that and the same of the differences of their frames."""
+mean embeddings (the paper); `cross-entropy`, by that and the cross-entropy of networks trained on real clips."""
     insertion: Annotated[str, Group("When frames are inserted"), RULES] = "never"
     """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
 or where gradients are far apart."""

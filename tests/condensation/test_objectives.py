@@ -16,13 +16,7 @@ from prism.condensation import condense as verb
 from prism.condensation import prepare
 from prism.condensation.condense import condense, sentence_of
 from prism.condensation.networks import Chunk, between_class_energy
-from prism.condensation.objectives import (
-    CrossEntropy,
-    Differences,
-    DistributionMatching,
-    MatchScore,
-    largest_curvature,
-)
+from prism.condensation.objectives import CrossEntropy, DistributionMatching, MatchScore, largest_curvature
 from prism.errors import DivergedError
 from prism.machine.randomness import generator
 from prism.machine.run import Run
@@ -107,38 +101,6 @@ def test_classes_are_compared_with_cross_entropy_alike_whichever_are_condensed(s
         real = CROSS_ENTROPY.real(run.networks, 1)
         losses.append(CROSS_ENTROPY.match(run.networks.draw(1), real, run.render(), run.chunk).losses)
     torch.testing.assert_close(losses[0][1:], losses[1])
-
-
-# Differences of frames.
-
-
-def test_differences_are_matched_by_their_class_means_in_the_energy_of_those_of_the_clips(store):
-    objective = Differences(weight=0.5)
-    run = started(store, **(TINY | {"objective": objective, "vpc": 2}))
-    clips, network, real = run.render().detach(), run.networks.draw(3), objective.real(run.networks, 3)
-    found = objective.match(network, real, clips, run.chunk)
-
-    def means_of(shown: torch.Tensor) -> torch.Tensor:
-        moved = torch.cat([torch.zeros_like(shown[:, :, :1]), shown[:, :, 1:] - shown[:, :, :-1]], dim=2)
-        return network.embed(moved).mean(dim=0)
-
-    means, moved = run.networks.class_means(3), torch.stack([*map(means_of, run.networks.real_clips(3))])
-    ours = torch.stack([means_of(some.transpose(1, 2)) for some in clips.split(2)])
-    factor = 0.5 * between_class_energy(means) / between_class_energy(moved)
-    plain = MATCHING.match(network, means, clips, run.chunk).losses
-    torch.testing.assert_close(
-        found.losses, plain + factor * (moved - ours).square().sum(dim=1), rtol=1e-4, atol=0
-    )
-
-
-def test_in_still_clips_nothing_but_the_class_means_is_matched(make_store):
-    still = np.random.default_rng(0).integers(0, 256, (14, 1, 3, 48, 48), np.uint8).repeat(8, axis=1)
-    run = started(make_store(frames=still), **(TINY | {"objective": Differences(), "init": "real"}))
-    network, clips = run.networks.draw(0), run.render().detach()
-    found = Differences().match(network, Differences().real(run.networks, 0), clips, run.chunk)
-    plain = MATCHING.match(network, run.networks.class_means(0), clips, run.chunk)
-    torch.testing.assert_close(found.losses, plain.losses)
-    assert found.gradients.isfinite().all()
 
 
 def test_networks_are_trained_once_for_a_store_and_those_of_every_seed_are_its_own(make_store, monkeypatch):
