@@ -73,8 +73,9 @@ ROWS = {
     "default-0.8": ("the default, rate 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "default-200": ("the default, 200 iterations", f"{DEFAULT} --iterations 200"),
     "default-400": ("the default, 400 iterations", SHORT),
-    "differences": ("with differences, 400 iterations", f"{SHORT} --objective differences"),
-    "differences-800": ("**with differences**", f"{DEFAULT} --objective differences"),
+    "differences": ("with differences, 400 iterations", f"{SHORT} --objective objectives:Differences"),
+    "differences-800": ("with differences", f"{DEFAULT} --objective objectives:Differences"),
+    "differences-0.3": ("of a weight of 0.3", f"{DEFAULT} --objective 'objectives:Differences(weight=0.3)'"),
     "characteristic": ("NCFM", f"{SHORT} --objective {NCFM}"),
     "characteristic-0.05": ("NCFM 0.05", f"{SHORT} --objective {NCFM} --relative-lr 0.05"),
     "frequencies": ("two frequencies", f"{SHORT_SMALL} --method objectives:Frequencies"),
@@ -141,7 +142,7 @@ CORESETS = ("random", "herding", "k-center", *STORED_CLIPS)
 MAIN = (
     *CORESETS,
     *("mean", "mean-small", "dm", "dm-0.05", "static-dynamic", "published"),
-    *("two-quarter", "differences-800", "cross-entropy-half", "yuv420", "small"),
+    *("two-quarter", "cross-entropy-half", "yuv420", "small"),
     *("real-start", "herding-start-plain", "herding-start", "packed", "packed-cross-entropy", "all", "all-60"),
 )
 BY_BYTES = (
@@ -151,7 +152,6 @@ BY_BYTES = (
 """Rows that are compared by their bytes, whatever their number of videos."""
 BESIDE_DEFAULT = {
     "small": "every frame",
-    "differences-800": "with differences",
     "cross-entropy-half": "recipe `cross-entropy`",
     "yuv420": "with coarse colour",
 }
@@ -357,8 +357,14 @@ def main_table(court: str) -> str:
 
 def ablations(court: str) -> str:
     """The default, and what differs from it, with the lead of each over the default."""
-    rows = [row for row in ROWS if row == "two-quarter" or row not in MAIN]
+    rows = [row for row in ROWS if row == "two-quarter" or row not in (*MAIN, *BY_BYTES)]
     return table(results_by_row(court, rows), {"two-quarter": "over the default"})
+
+
+def objectives(court: str) -> str:
+    """Objectives that were tried, with the lead of each over the default of as many iterations."""
+    rows = ("default-400", "cross-entropy", "characteristic-0.05", "differences", "frequencies")
+    return table(results_by_row(court, rows), {"default-400": "over the default"})
 
 
 def placements(court: str) -> str:
@@ -487,6 +493,7 @@ def by_network(court: str) -> str:
 TABLES = {
     "": main_table,
     " ablations": ablations,
+    " objectives": objectives,
     " placement": placements,
     " bytes": in_equal_bytes,
     " measures": as_others_count,
