@@ -51,10 +51,12 @@ class Parts:
 
     def resolve(self, value: Any) -> tuple[Any, dict[str, Any]]:
         """The class or object that a value stands for, and the options that the value gives to it."""
-        if isinstance(value, functools.partial):
-            return value.func, self.options_of(value)
         if not isinstance(value, str):
-            return value, {}
+            is_bound = isinstance(value, functools.partial)
+            part = value.func if is_bound else value
+            if self.method and not callable(getattr(part, self.method, None)):
+                raise ConfigError(f"{self.kind} = {value!r:.200}, but it must be {self.promise}.")
+            return part, self.options_of(value) if is_bound else {}
         if (match := self.match(value)) is None:
             raise ConfigError(f"{self.kind} = {value!r}, but it must be {self.promise}.")
         given = self.options_of(value)

@@ -23,7 +23,7 @@ from prism.artifacts.encodings.sparse import H264, KeyFrameEncoding, Yuv420
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, STORE, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
-from prism.config import as_path, short_repr
+from prism.config import as_path
 from prism.errors import ArtifactError, ClipError, ConfigError, PrismError
 from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
@@ -238,8 +238,6 @@ class CondensedSet:
             raise ClipError(f"frames have a mean of {mean:.3g}, but they must be finite, and floats lie in 0..1.")
         if storage is None:
             storage = "uint8" if frames.dtype == torch.uint8 else "float32"
-        if not (isinstance(storage, str) or hasattr(getattr(storage, "func", storage), STORAGES.method)):
-            raise ConfigError(f"storage = {short_repr(storage)}, but it must be {STORAGES.promise}.")
         kept: Encoding = STORAGES.make(storage)
         encoding = kept.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
         source = {"method": made.pop("method"), "config": made}
