@@ -25,23 +25,22 @@ step ingest "$out/videos" -o "$out/store" --recipe "$recipe"
 step condense "$out/store" -o "$out/prism.safetensors" --recipe "$recipe"
 step export "$out/prism.safetensors" -o "$out/condensed.gif" --to gif
 echo "The condensed videos play in $out/condensed.gif. Next, how well networks learn from them:"
-step condense "$out/store" -o "$out/start.safetensors" --recipe "$recipe" --iterations 0
-step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" --lr 0
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
-step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
     --label "condensed"
+step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \
+    --label "random clips"
+step report "$out/prism.json" "$out/random.json" -o "$out/page.html"
+echo "That is a first page. What follows adds rivals and a ceiling, and sixteen networks make its headline exact:"
+step condense "$out/store" -o "$out/start.safetensors" --recipe "$recipe" --iterations 0
+step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" --lr 0
+step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/start.safetensors" --data "$out/store" -o "$out/start.json" --recipe "$recipe" \
     --label "small mean clips"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
     --label "PRISM as published"
-step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \
-    --label "random clips"
 step evaluate "$out/herding.safetensors" --data "$out/store" -o "$out/herding.json" --recipe "$recipe" \
     --label "herding"
-step report "$out/prism.json" "$out/start.json" "$out/herding.json" "$out/random.json" "$out/paper.json" \
-    -o "$out/page.html"
-echo "That is a first page. Sixteen networks make its headline exact, and all training clips a ceiling:"
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
     --seeds 16 --label "condensed" --resume
 step evaluate --train "$out/store" --data "$out/store" -o "$out/full.json" --recipe "$recipe" \
