@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import ClassVar, get_args
 
@@ -211,7 +211,10 @@ class Gif(Format):
         # One palette for all frames, so that still parts do not flicker. Median cut, Pillow's default, leaves
         # single pixels of a noisy set 100 levels off; this method 27 at most.
         pixels = frames.reshape(1, -1, 3)
-        some = Image.fromarray(pixels[:, :: 1 + pixels.shape[1] // PALETTE_PIXELS])
+        # A step that shares a divisor with the width would meet only some columns of the sheet.
+        steps = count(1 + pixels.shape[1] // PALETTE_PIXELS)
+        step = next(step for step in steps if math.gcd(step, frames.shape[2]) == 1)
+        some = Image.fromarray(pixels[:, ::step])
         how = {"palette": some.quantize(256, method=Image.Quantize.MAXCOVERAGE), "dither": Image.Dither.NONE}
         first, *others = (Image.fromarray(frame).quantize(**how) for frame in frames)
         # A GIF counts hundredths of a second: the sum up to any frame is off by half of one at most.

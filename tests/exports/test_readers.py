@@ -150,6 +150,19 @@ def test_the_palette_of_a_large_sheet_is_made_of_some_of_its_pixels(chosen, tmp_
     assert np.abs(frames - videos._sheet(chosen)).mean() < 8
 
 
+@pytest.mark.parametrize("step", [20, 40, 50, 100, 200])
+def test_the_palette_has_the_colours_of_every_column_of_a_large_sheet(make_store, tmp_path, monkeypatch, step):
+    painted = np.full((3, 6, 3, 32, 48), 128, np.uint8)
+    painted[..., 8:24, 11:17] = 255 * np.eye(3, dtype=np.uint8)[:, None, :, None, None]
+    about = {"size": (32, 48), "num_frames": 6, "frames": painted}
+    few = select(make_store(classes=CLASSES, train=1, val=0, test=0, **about))
+    sheet = videos._sheet(few)
+    assert sheet.shape[2] % step == 0
+    monkeypatch.setattr(videos, "PALETTE_PIXELS", sheet[..., 0].size // step + 1)
+    export(few, tmp_path / "sheet.gif", to="gif")
+    assert np.abs(played(tmp_path / "sheet.gif")[0] - sheet)[np.ptp(sheet, axis=-1) > 99].max() < 9
+
+
 def test_a_sheet_of_a_store_shows_clips_of_each_class_and_split(make_store, tmp_path):
     store = make_store(classes=2, train=[1, 5], val=0, test=2)
     shown = videos.sheet_of(store, 3)
