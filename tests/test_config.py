@@ -123,6 +123,12 @@ def test_an_option_by_videos_per_class_is_that_of_the_largest_number_not_above(t
     assert read_recipe(path, vpc=vpc)["condense"] == {"lr": lr, "vpc": own}
 
 
+@pytest.mark.parametrize(("vpc", "lr"), [(0, 5.0), (5, 5.0), (9, 9.0), (10, 9.0)])
+def test_numbers_of_videos_per_class_are_compared_as_numbers_and_none_is_below_the_least(tmp_path, vpc, lr):
+    (path := tmp_path / "recipe").write_text("[condense]\nlr = { 09 = 9.0, 05 = 5.0 }\n")
+    assert read_recipe(path, vpc=vpc)["condense"] == {"lr": lr}
+
+
 # Every range in its sentence: a number of values inside and just outside.
 
 BEYOND = {

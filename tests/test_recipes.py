@@ -9,6 +9,7 @@ import pytest
 from prism.cli import app
 from prism.condensation.options import CondenseConfig
 from prism.config import with_options
+from prism.errors import ConfigError
 from prism.networks.options import NETWORKS
 from prism.recipes import RECIPES, SECTIONS, read_recipe, shipped_recipes
 
@@ -54,6 +55,14 @@ def test_every_command_of_a_recipe_is_understood_and_reads_it(name):
         for key, value in recipe.get(command[0], {}).items():
             assert key in given or getattr(config, key) == value
     assert "make demo" in lines or any(name in command for command in commands)
+
+
+@pytest.mark.parametrize("verb", ["motion -o f", "ingest f -o f", "evaluate f --data f -o f", "export f -o f"])
+def test_a_verb_without_videos_per_class_is_not_refused_a_recipe_whose_numbers_begin_above_one(tmp_path, verb):
+    (path := tmp_path / "recipe").write_text("[condense]\nlr = { 5 = 25.0 }\n")
+    parsed([*verb.split(), "--recipe", str(path)])
+    with pytest.raises(ConfigError, match=r"has no value for --vpc 1\."):
+        parsed(["condense", "f", "-o", "f", "--recipe", str(path)])
 
 
 # The paper's values, each with its place. Where a recipe has no such key, the default of the option must be it.

@@ -71,7 +71,8 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
     """Fill the options that the command line left open from the recipes it names."""
     words = {argument.name: [token.value for token in argument.tokens] for argument in arguments}
     if (given := words.get("--recipe")) and commands:
-        vpc = max((int(word) for word in words.get("--vpc", ()) if word.isdecimal()), default=None)
+        unknown = None if "--vpc" in words else 0
+        vpc = max((int(word) for word in words.get("--vpc", ()) if word.isdecimal()), default=unknown)
         verb, recipe, named = commands[0], read_recipe(*given, vpc=vpc), " and ".join(given)
         for options in recipe.values():
             for value in options.values():

@@ -29,8 +29,8 @@ def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[st
     A path is a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`. A recipe may say
     `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid. Options of a verb that
     has a `vpc` may depend on it, `lr = { 1 = 1.0, 5 = 25.0 }`: they are those of `vpc` or, without it, of the
-    recipe's own. No part that an option names is imported. A file, table, key or value that cannot be used is a
-    ConfigError.
+    recipe's own; 0 stands for a use without such options, and refuses none. No part that an option names is
+    imported. A file, table, key or value that cannot be used is a ConfigError.
     """
     recipe: dict[str, dict[str, Any]] = {}
     for path in paths:
@@ -45,7 +45,7 @@ def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[st
         for section, values in recipe.items():
             default = SECTIONS[section]()
             if "vpc" in described(type(default)):
-                number = vpc or values.get("vpc")
+                number = values.get("vpc") if vpc is None else vpc
                 recipe[section] = of_vpc(values, number if type(number) is int else 1)
             with_options(default, recipe[section])
     except ConfigError as error:
@@ -55,12 +55,13 @@ def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[st
 
 
 def of_vpc(options: Mapping[str, Any], vpc: int) -> dict[str, Any]:
-    """The options; one by videos per class has the value of the largest number that is not above `vpc`."""
+    """The options; one by videos per class has the value of the largest number up to `vpc`, of the least for 0."""
     found = dict(options)
     for key, by_vpc in options.items():
         if isinstance(by_vpc, dict):
             try:
-                found[key] = by_vpc[str(max(int(number) for number in by_vpc if int(number) <= max(1, vpc)))]
+                of_number = {int(number): value for number, value in by_vpc.items()}
+                found[key] = of_number[max(one for one in of_number if one <= (vpc or min(of_number)))]
             except ValueError:
                 raise ConfigError(f"{key} = {by_vpc} in a recipe has no value for --vpc {vpc}.") from None
     return found

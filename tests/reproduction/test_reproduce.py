@@ -351,6 +351,13 @@ def test_every_set_has_networks_of_its_own_and_the_rate_of_its_vpc(make_store, t
         plan(exhibit("table1"), [make_store(train=40)], tmp_path, **chosen)
 
 
+def test_training_on_all_clips_is_not_refused_a_recipe_whose_numbers_begin_above_one(make_store, tmp_path):
+    (recipe := tmp_path / "recipe").write_text("[condense]\nlr = { 5 = 7.0 }\n")
+    chosen = {"vpc": [5], "rows": ["prism", "whole"], "recipes": [recipe]}
+    prism, whole = plan(exhibit("table1"), [make_store(train=20, random_test_windows=3)], tmp_path, **chosen)
+    assert (prism.sets[0].config.lr, whole.cell.vpc) == (7.0, 0)
+
+
 def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny):
     said = reproduced(store, tmp_path / "out", tiny, dry_run=True).missing
     assert len(said) == 7
