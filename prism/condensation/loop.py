@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.keyframes import reduce
-from prism.condensation import Settings
 from prism.condensation.networks import Chunk, RandomNetworks
 from prism.condensation.objectives import Objective
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
@@ -61,21 +60,15 @@ class Condensation:
     """
 
     def __init__(
-        self,
-        method: Method,
-        videos: Videos,
-        networks: RandomNetworks,
-        objective: Objective,
-        rule: InsertionRule,
-        config: Settings,
-        rates: list[float],
+        self, method: Method, videos: Videos, networks: RandomNetworks, objective: Objective, rule: InsertionRule
     ) -> None:
         self.videos, self.networks, self.objective, self.rule = videos, networks, objective, rule
-        self.config, self.rates, self.iteration = config, rates, 0
+        self.config, self.iteration = networks.config, 0
+        self.rates = [part.lr for part in videos.trainable]
         self.preparation = method.preparation()
-        self.num_iterations = self.preparation + config.iterations
+        self.num_iterations = self.preparation + self.config.iterations
         self.chunk = Chunk.of(networks.store, networks.device, differentiated=True)
-        self.optimizer = SGD([part.tensors for part in videos.trainable], config.momentum)
+        self.optimizer = SGD([part.tensors for part in videos.trainable], self.config.momentum)
 
     def step(self) -> Step:
         """One iteration of the method (paper, section 3): match, move what is trainable, insert."""

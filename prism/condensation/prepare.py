@@ -181,8 +181,7 @@ class Setup:
         wanted = f"the labels {labels}, one class after the other"
         made(wanted, videos.labels, videos.labels.tolist() == labels)
         made(f"a mask (V, T) = {shape}", videos.mask, _is_like(videos.mask, shape))
-        rates = [part.lr for part in videos.trainable]
-        return Condensation(self.method, videos, networks, self.objective, self.rule, self.config, rates)
+        return Condensation(self.method, videos, networks, self.objective, self.rule)
 
     def _videos(self, device: torch.device, classes: range) -> Videos:
         videos = self.method.start(self.store, self.config, device, classes)
