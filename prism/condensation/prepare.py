@@ -150,27 +150,21 @@ class Setup:
 
     def precompute(self, run: Run) -> None:
         """Compute the trained networks and class means that the objective reads; later runs share them."""
-        if self.config.iterations:
-            self.train(run)
+        num, epochs, device = self.objective.trained, self.objective.epochs, pick_device(run.device)
+        if num and self.config.iterations:
+            bar = progress_bar("Training networks", num * epochs, "epochs", enabled=run.progress)
+            said = "stopped; networks that are trained are kept. Run the same command to continue."
+            with stoppable(said), bar as advance, computing(run, num) as executor:
+                train = partial(self.trained, device, advance=advance)
+                if run.executor is not None:
+                    train = partial(_train, self.store, self.config, run.device)
+                for _ in completed(executor, train, range(num)):
+                    advance(epochs if run.executor else 0)
         if self.objective.reads_class_means:
-            networks = self.networks(pick_device(run.device))
+            networks = self.networks(device)
             iterations = range(self.method.preparation() + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
             precompute_class_means(networks, blocks, run)
-
-    def train(self, run: Run) -> None:
-        """Train the networks of the objective, side by side; later runs share them."""
-        num, device = self.objective.trained, pick_device(run.device)
-        if not num:
-            return
-        bar = progress_bar("Training networks", num * self.objective.epochs, "epochs", enabled=run.progress)
-        said = "stopped; networks that are trained are kept. Run the same command to continue."
-        with stoppable(said), bar as advance, computing(run, num) as executor:
-            train = partial(self.trained, device, advance=advance)
-            if run.executor is not None:
-                train = partial(_train, self.store, self.config, run.device)
-            for _ in completed(executor, train, range(num)):
-                advance(self.objective.epochs if run.executor else 0)
 
     def begin(self, device: torch.device, classes: range | None = None) -> Condensation:
         """A condensation of some classes, all by default, whose learning rates are not measured yet."""
