@@ -150,10 +150,8 @@ class CrossEntropy(DistributionMatching):
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and all(type(one) is int and one >= 1 for one in (self.trained, self.epochs))):
-            given = f"got {self.weight}, {self.trained} and {self.epochs}"
-            raise ConfigError(
-                f"cross-entropy needs weight ≥ 0, whole numbers trained ≥ 1 and epochs ≥ 1, {given}."
-            )
+            needs = "weight ≥ 0, whole numbers trained ≥ 1 and epochs ≥ 1"
+            raise ConfigError(f"cross-entropy needs {needs}, got {self.weight}, {self.trained} and {self.epochs}.")
 
     def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor, Network]:
         """Means (C, D) and labels (C,), the energy between all classes, and a trained network."""
@@ -231,9 +229,9 @@ class HeldOutNetworks:
         if not all(math.isfinite(value) for score in found for value in asdict(score).values()):
             if not all(real.isfinite().all() for real in self.real):
                 raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
-            said = "the videos have grown so far that their mean embeddings are not finite"
+            advice = "The learning rate is too high: start again with a lower one and --overwrite."
             raise DivergedError(
-                f"{said}. The learning rate is too high: start again with a lower one and --overwrite."
+                f"the videos have grown so far that their mean embeddings are not finite. {advice}"
             )
         return MatchScore.mean(found)
 

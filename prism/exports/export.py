@@ -90,10 +90,9 @@ def export(
         raise ConfigError(f"output '{output}' would be a GIF. Choose a name that ends in .gif.")
     used = FORMATS.fields(config.to) | {"to", "result" if form.is_folder else "clips"}
     used -= {"quality"} if config.lossless and "lossless" in used else set()
-    for option in sorted(chosen(config).keys() - used):
-        note(
-            f"Caution: {option} = {getattr(config, option)!r} is not used with --to {FORMATS.name_of(config.to)}."
-        )
+    for option, value in chosen(config).items():
+        if option not in used:
+            note(f"Caution: {option} = {value!r} is not used with --to {FORMATS.name_of(config.to)}.")
     psnr, errors = None, list[float]()
     with lock(output):
         if form.is_folder:

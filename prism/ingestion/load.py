@@ -58,9 +58,8 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         if type(normalise) is not bool:
             raise ConfigError(f"normalise = {normalise!r}, but it must be True or False.")
         if not isinstance(source, CondensedSet | ClipStore):
-            raise ConfigError(
-                f"a data set is made of an open set or store. Open it with prism.load({str(source)!r})."
-            )
+            opened = f"prism.load({str(source)!r})"
+            raise ConfigError(f"a data set is made of an open set or store. Open it with {opened}.")
         is_set = isinstance(source, CondensedSet)
         if is_set and split != "train":
             what = f"split = {split!r}, but a condensed set has training videos alone."
