@@ -102,7 +102,7 @@ def evaluate(
             result = replace(result, runs=found.runs)
             if not task.missing(result):
                 # Where it lacks networks, the others that it has: the lacking ones are not requested now.
-                return found.of_seeds(task.seeds) if found.num_missing else found
+                return found.of_seeds(config.all_seeds) if found.num_missing else found
         # Clips or a network that do not fit are refused once here, and not by every worker.
         passes(store, config)
         task.network()
@@ -264,14 +264,10 @@ class Evaluation:
             return torch.rand(subject.num_videos, generator=generator(seed, "fixed flip")) < 0.5
         return when == "always" and self.store.flip
 
-    @property
-    def seeds(self) -> range:
-        return range(self.config.seed, self.config.seed + self.config.seeds)
-
     def missing(self, result: Result) -> list[int]:
         """Seeds of the networks that a result lacks."""
         done = {one.seed for one in result.runs}
-        return [seed for seed in self.seeds if seed not in done]
+        return [seed for seed in self.config.all_seeds if seed not in done]
 
     def complete(self, result: Result, run: Run, workers: int | None) -> Result:
         """The result with the networks that it lacks, saved after each; a DivergedError comes after all others."""

@@ -63,5 +63,9 @@ al., for numbers beside theirs. Both score a network after its last epoch."""
         yield "flip", self.flip == "protocol" or is_ours, f"protocol with protocol {self.protocol}"
 
     @property
+    def all_seeds(self) -> range:
+        return range(self.seed, self.seed + self.seeds)
+
+    @property
     def schedule(self) -> Schedule:
         return Schedule(**{field.name: getattr(self, field.name) for field in fields(Schedule)})

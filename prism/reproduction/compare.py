@@ -50,7 +50,7 @@ def _measured(line: Line, done: Progress) -> Line:
         result = done.results.get(step.path)
         found += [result] if result and result.runs else []
         if step.path in done.failures or (step.made and step.made.path in done.failures):
-            num_diverged += len(step.seeds) - (len(result.runs) if result else 0)
+            num_diverged += len(step.config.all_seeds) - (len(result.runs) if result else 0)
     failures = tuple(done.failures[one.path] for one in (*line.sets, *line.scores) if one.path in done.failures)
     return replace(line, row=Row(tuple(found)) if found else None, failures=failures, num_diverged=num_diverged)
 

@@ -51,10 +51,6 @@ class ScoreStep:
     label: str
 
     @property
-    def seeds(self) -> range:
-        return range(self.config.seed, self.config.seed + self.config.seeds)
-
-    @property
     def command(self) -> str:
         what = [str(self.made.path)] if self.made else ["--train", str(self.store.path)]
         places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.label]
@@ -97,7 +93,7 @@ class Line:
     @property
     def score(self) -> str:
         if self.failures:
-            return f"{self.num_diverged} of {sum(len(step.seeds) for step in self.scores)} diverged"
+            return f"{self.num_diverged} of {sum(len(step.config.all_seeds) for step in self.scores)} diverged"
         return self.ours.in_percent if self.ours else "–"
 
     @property

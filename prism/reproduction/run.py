@@ -124,8 +124,8 @@ def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
     check_same_run(f"'{step.path}'", found, {"config": config, "data": fingerprint, "set": subject})
     # Tables share a file, each under a name of its own.
-    done.results[step.path] = replace(result.of_seeds(step.seeds), label=step.label)
-    return {run.seed for run in result.runs} >= set(step.seeds)
+    done.results[step.path] = replace(result.of_seeds(step.config.all_seeds), label=step.label)
+    return {run.seed for run in result.runs} >= set(step.config.all_seeds)
 
 
 def _run(step: SetStep | ScoreStep, done: Progress, run: Run) -> None:

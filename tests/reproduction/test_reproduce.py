@@ -346,7 +346,7 @@ def test_every_set_has_networks_of_its_own_and_the_rate_of_its_vpc(make_store, t
     ((first, second),) = [place.sets for place in places]
     assert [step.config.network_seed for step in (first, second)] == [0, 1]
     assert {step.config.lr for step in (first, second)} == {{1: 1.0, 5: 25.0, 10: 50.0}[count]}
-    assert set(places[0].scores[0].seeds).isdisjoint(places[0].scores[1].seeds)
+    assert set(places[0].scores[0].config.all_seeds).isdisjoint(places[0].scores[1].config.all_seeds)
     with pytest.raises(ConfigError, match="random windows of each test video"):  # Before the hours of its sets.
         plan(exhibit("table1"), [make_store(train=40)], tmp_path, **chosen)
 
