@@ -26,7 +26,7 @@ from prism.machine.run import Run, split_options
 from prism.machine.text_io import as_text
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
-from prism.networks.training import Draw, check_outputs, guessed_right, outputs_of, train, within_memory
+from prism.networks.training import Draw, diverged, guessed_right, outputs_of, train, within_memory
 
 STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 GUESSES = {"top1": 1, "top5": 5}
@@ -236,7 +236,9 @@ class Evaluation:
         size = TEST_BATCH if self.is_wang2024 else min(config.batch_size, self.subject.num_videos)
         flips = generator(seed, "test flip") if self.is_wang2024 and store.flip else None
         outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in every])
-        check_outputs(outputs, seed, schedule)
+        if not outputs.isfinite().all():
+            # It diverged in its last step, which no loss shows.
+            raise diverged(f"the outputs of the network of seed {seed} are not finite", schedule)
         labels = torch.cat([shown.labels for shown in every])
         metrics = metrics_of(len(store.classes))
         return loss, {metric: guessed_right(outputs, labels, GUESSES[metric]) for metric in metrics}

@@ -91,7 +91,7 @@ def train(
             total += loss.detach() * len(labels)
         mean_loss = float(total) / len(shown)
         if not math.isfinite(mean_loss):
-            raise _diverged(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}", schedule)
+            raise diverged(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}", schedule)
         advance()
     return mean_loss
 
@@ -108,13 +108,7 @@ def _trained(network: nn.Module, inputs: Tensor, batches: str) -> Tensor:
         raise ConfigError(f"{said}: {error}. {remedy}.") from error
 
 
-def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:
-    """Raise a DivergedError for a network that diverged in its last step, which no loss shows."""
-    if not outputs.isfinite().all():
-        raise _diverged(f"the outputs of the network of seed {seed} are not finite", schedule)
-
-
-def _diverged(problem: str, schedule: Schedule) -> DivergedError:
+def diverged(problem: str, schedule: Schedule) -> DivergedError:
     limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
     return DivergedError(f"{problem}. Try {limit}--lr {schedule.lr / 10:g}.")
 
