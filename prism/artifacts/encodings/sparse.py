@@ -47,7 +47,8 @@ class KeyFrameEncoding(Encoding):
 
     @classmethod
     def rejoined(cls, tensors: dict[str, Tensor], parts: Sequence[Encoding]) -> dict[str, Tensor]:
-        return {**tensors, "offsets": _offsets(torch.cat([part.tensors["offsets"].diff() for part in parts]))}
+        counts = torch.cat([part.keyframe_counts for part in parts])
+        return {**tensors, "offsets": F.pad(counts.cumsum(0), (1, 0))}
 
     @property
     def num_values(self) -> int:
@@ -69,7 +70,7 @@ class KeyFrameEncoding(Encoding):
     def mask(self) -> Tensor:
         counts = self.keyframe_counts
         mask = torch.zeros(len(counts), self.num_frames, dtype=torch.bool)
-        mask[torch.repeat_interleave(torch.arange(len(counts)), counts), self.tensors["times"].long()] = True
+        mask[torch.repeat_interleave(counts), self.tensors["times"].long()] = True
         return mask
 
     def keyframes(self, videos: Tensor) -> Tensor:
@@ -111,12 +112,7 @@ class KeyFrameEncoding(Encoding):
 
 
 def _places(mask: Tensor) -> dict[str, Tensor]:
-    return {"times": mask.nonzero()[:, 1].int(), "offsets": _offsets(mask.sum(dim=1))}
-
-
-def _offsets(counts: Tensor) -> Tensor:
-    """Beginnings of V videos, and the end of the last one, from the images of each: (V + 1,) int64."""
-    return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    return {"times": mask.nonzero()[:, 1].int(), "offsets": F.pad(mask.sum(dim=1).cumsum(0), (1, 0))}
 
 
 class Float32(KeyFrameEncoding):
