@@ -35,9 +35,8 @@ class Normalisation:
         mean, std = self._as_tensors(frames)
         return frames * std + mean
 
-    def _as_tensors(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        mean, std = send(torch.tensor((self.mean, self.std), dtype=frames.dtype), frames.device).view(2, 3, 1, 1)
-        return mean, std
+    def _as_tensors(self, frames: Tensor) -> Tensor:
+        return send(torch.tensor((self.mean, self.std), dtype=frames.dtype), frames.device).view(2, 3, 1, 1)
 
 
 IMAGENET = Normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

@@ -261,11 +261,9 @@ class Result:
 
     def to_json(self) -> str:
         """The text of the result file."""
-        content = asdict(replace(self, file=None))
+        content, numbers = asdict(self), ("mean", "std", "n")
+        content["summary"] = {m: dict(zip(numbers, self.summary(m), strict=True)) for m in self.metrics}
         del content["file"]
-        content["summary"] = {
-            m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics
-        }
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:

@@ -4,7 +4,6 @@ import inspect
 import operator
 import tempfile
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,7 +13,7 @@ from torch.utils.data import Dataset
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore, StoreSplit
-from prism.config import as_path, with_options
+from prism.config import as_path, described, with_options
 from prism.errors import ConfigError, nearest
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
@@ -123,7 +122,7 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
         OutputError: there is no room for temporary files.
     """
     path = as_path(path, "the path of a set, a store or videos")
-    names = {field.name for field in fields(IngestConfig)}
+    names = described(IngestConfig).keys()
     known = inspect.signature(VideoDataset).parameters.keys() - {"source"}
     if unknown := min(options.keys() - known - names, default=""):
         raise ConfigError(f"unknown key 'load.{unknown}'.{nearest(unknown, sorted(known | names))}")

@@ -107,17 +107,15 @@ damaged.csv, or `skip` it, for which long videos are decoded whole too."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
         """Each distance of frames belongs to one way of sampling; a centre or an even spread has one window."""
-        defaults = IngestConfig.__dataclass_fields__
         for name in ("stride", "fps"):
-            fits = self.sampling == name or getattr(self, name) == defaults[name].default
+            fits = self.sampling == name or getattr(self, name) == getattr(IngestConfig, name)
             yield name, fits, f"left out unless sampling is {name}"
-        one_window = self.window == "centre" or self.sampling == "even"
-        fits = self.clips_per_video == 1 or not one_window
-        yield "clips_per_video", fits, "1 with window centre or sampling even"
+        is_drawn = self.window == "random" and self.sampling != "even"
+        yield "clips_per_video", is_drawn or self.clips_per_video == 1, "1 with window centre or sampling even"
         # A custom layout is not imported here, where a recipe is only read.
         is_named = isinstance(self.layout, str) and not LAYOUTS.is_builtin(self.layout)
         layout = self if is_named else LAYOUTS.make(self.layout, self)
         for name in ("annotations", "official_split", "train_list", "follow_links"):
             # A layout has as fields the options that it reads.
-            fits = hasattr(layout, name) or getattr(self, name) == defaults[name].default
+            fits = hasattr(layout, name) or getattr(self, name) == getattr(IngestConfig, name)
             yield name, fits, f"left out with layout {LAYOUTS.name_of(self.layout)}"
