@@ -93,8 +93,6 @@ class StaticDynamic(Method):
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> Videos:
         """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
-        # The hallucinator is shared by all classes.
-        assert len(classes) == len(store.classes)
         frames = _random_frames(store, MEMORIES * config.vpc, config.seed)
         noise = (len(frames), store.num_frames, *store.size)
         dynamic = torch.randn(noise, generator=generator(config.seed, "memories"))
