@@ -98,7 +98,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda _, at: prism.load(at), "has no videos. Expected <class>"),
     ],
     VideoError: [
-        (lambda *_: choose_windows(BY_RATE, 9, "a", "train", None, [range(9)]), "its frame rate is not known"),
+        (lambda *_: choose_windows(BY_RATE, "a", "train", 9, [range(9)], None), "its frame rate is not known"),
     ],
     ConfigError: [
         (lambda store, _: store.positions("dev"), "split = 'dev', but it must be one of train"),

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -53,15 +54,9 @@ def decode(task: Task) -> Outcome:
     path, config = Path(task.path), task.config
     # Frames may not lead out of the source by a link.
     root = path.anchor if config.follow_links else path.parents[task.relative.count("/")]
+    choose, is_strict = partial(choose_windows, config, task.relative, task.split), config.damaged == "skip"
     try:
-        outcome, clips = read_clips(
-            path,
-            lambda count, runs, rate: choose_windows(config, count, task.relative, task.split, rate, runs),
-            config.num_frames,
-            config.size,
-            Path(root),
-            whole=config.damaged == "skip",
-        )
+        outcome, clips = read_clips(path, choose, config.num_frames, config.size, Path(root), whole=is_strict)
     except VideoError as error:
         return Outcome(reason=str(error))
     except OSError as error:

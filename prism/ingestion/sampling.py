@@ -27,13 +27,13 @@ class Window:
 
 
 def choose_windows(
-    config: IngestConfig, video_frames: int, path: str, split: str, rate: Fraction | None, runs: Sequence[range]
+    config: IngestConfig, path: str, split: str, video_frames: int, runs: Sequence[range], rate: Fraction | None
 ) -> list[Window]:
     """Windows without damage: random ones, or the centre one and, for a test video, random ones after it; or none.
 
     A draw depends on the seed and the video's path, and the first windows stay the same when more are drawn. In
     place of a window that holds damage, or was drawn before, the next one is taken. A short test video gives some
-    of its windows again. `rate`: frames per second, if they are known; `runs`: the runs of frames without damage.
+    of its windows again. `runs`: the runs of frames without damage; `rate`: frames per second, if they are known.
     """
     stride = {"stride": config.stride, "even": video_frames}.get(config.sampling, 0)
     if config.sampling == "fps":

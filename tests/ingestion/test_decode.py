@@ -188,7 +188,7 @@ def test_no_clip_holds_a_frame_that_is_damaged(tmp_path, kind):
     config = IngestConfig(num_frames=5, stride=2, clips_per_video=3)
 
     def windows(count: int, runs: Sequence[range], rate: Fraction | None) -> list[Window]:
-        return choose_windows(config, count, "a", "train", rate, runs)
+        return choose_windows(config, "a", "train", count, runs, rate)
 
     for seed, changed in enumerate((60, 60, 250, 250, 1000, 4000, 4000, 0, 0)):
         random = np.random.default_rng(seed)

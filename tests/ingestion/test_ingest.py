@@ -96,11 +96,11 @@ def test_random_test_windows_are_a_split_of_their_own_and_change_no_other(source
 
 def test_a_test_video_too_short_for_three_windows_gives_some_again():
     config = IngestConfig(num_frames=4, stride=1, random_test_windows=3)
-    centre, *drawn = choose_windows(config, 5, "v.mp4", "test", Fraction(25), [range(5)])
+    centre, *drawn = choose_windows(config, "v.mp4", "test", 5, [range(5)], Fraction(25))
     assert centre == Window(0, 1)
     assert {window.start for window in drawn} == {0, 1}
     assert drawn[2] == drawn[0]
-    assert choose_windows(config, 3, "v.mp4", "test", Fraction(25), [range(3)]) == [Window(0, 1)] * 4
+    assert choose_windows(config, "v.mp4", "test", 3, [range(3)], Fraction(25)) == [Window(0, 1)] * 4
 
 
 def test_an_executor_makes_the_same_bytes(source, expected, tmp_path, monkeypatch):

@@ -23,12 +23,12 @@ def draw(
     video_frames: int, num_frames: int, stride: int, seed: int, count: int = 5, path: str = "jump/a.mp4"
 ) -> list[Window]:
     config = IngestConfig(num_frames=num_frames, stride=stride, clips_per_video=count, seed=seed)
-    return choose_windows(config, video_frames, path, "train", None, [range(video_frames)])
+    return choose_windows(config, path, "train", video_frames, [range(video_frames)], None)
 
 
 def centre_window(video_frames: int, num_frames: int, stride: int) -> Window:
     config = IngestConfig(num_frames=num_frames, stride=stride)
-    return choose_windows(config, video_frames, "a.mp4", "val", None, [range(video_frames)])[0]
+    return choose_windows(config, "a.mp4", "val", video_frames, [range(video_frames)], None)[0]
 
 
 @given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED)
@@ -94,7 +94,7 @@ def test_known_windows():
 def test_the_stride_of_a_rate_is_the_nearest_whole_one():
     for rate, fps, stride in ((30, 2.0, 15), (25, 2.0, 12), (1, 2.0, 1), (Fraction(30_000, 1001), 7.5, 4)):
         config = IngestConfig(num_frames=2, sampling="fps", fps=fps)
-        assert choose_windows(config, 100, "a.mp4", "test", Fraction(rate), [range(100)])[0].stride == stride
+        assert choose_windows(config, "a.mp4", "test", 100, [range(100)], Fraction(rate))[0].stride == stride
 
 
 @given(st.integers(2, 400), st.integers(2, 40))
