@@ -10,7 +10,9 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,56 @@ class Listing:
     def check(self) -> None:
         if said := [f"'{path}' has {kind}: {with_number(lines)}" for (path, kind), lines in self.faults.items()]:
             raise SourceError(f"{'; '.join(said)}.")
+
+    def keep_files(self, follow_links: bool) -> None:
+        """Skip videos that are missing, leave the source by a link, or are a file that has another name too."""
+        root, first = os.path.join(os.path.realpath(self.root), ""), dict[object, VideoSource]()
+        of_folder = cache(os.path.realpath)  # Once for all its videos: a listing takes half of the time.
+        # Files come before links, so that of two names the link is skipped.
+        for video in sorted(self.videos, key=lambda video: video.path.is_symlink()):
+            real, problem = os.path.join(of_folder(video.path.parent), video.path.name), ""
+            if is_link := os.path.islink(real):
+                real = os.path.realpath(real)
+            if not follow_links and not real.startswith(root):
+                problem = LINKED_OUT
+            elif not os.path.exists(real):
+                problem = "it is a link that leads nowhere." if is_link else MISSING
+            elif _is_pointer(real):
+                problem = POINTER
+            elif first.setdefault(file := _identity(real), video) is not video:
+                problem = f"it is the file of '{first[file].relative}' by another name."
+            if problem:
+                self.skipped[video.relative] = problem
+        self.videos = list(first.values())
+
+    def none_found(self, source: Path) -> str:
+        """Advice for a source in which a layout finds no video."""
+        if self.skipped:
+            loose = (path for path, reason in self.skipped.items() if reason == LOOSE)
+            is_ucf = any(re.match(r"v_\w+_g\d+_c\d+\.", path) for path in loose)
+            hint = " --layout ucf101 reads names like these with its lists." * is_ucf
+            return f"source '{source}' has no videos that can be used: {why_skipped(self.skipped)}{hint}"
+        others = [name for _, _, files in os.walk(source) for name in files] if source.is_dir() else []
+        instead = f", but other files ({suffixes(others)})" if others else ""
+        wanted = f"<class>/<video> with {', '.join(VIDEO_SUFFIXES)}, or <class>/<video>/ with frames as"
+        return f"source '{source}' has no videos{instead}. Expected {wanted} {', '.join(IMAGE_SUFFIXES)}."
+
+
+def _identity(path: str) -> object:
+    """What all names of a file share; the path unless it has hard links, as some systems number files anew."""
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino) if found.st_nlink > 1 and os.path.isfile(path) else path
+
+
+def _is_pointer(path: str) -> bool:
+    """Whether a file is what a checkout without links, or without Git LFS, has in the place of a video."""
+    if not os.path.isfile(path) or os.path.getsize(path) > 1000:
+        return False
+    with suppress(OSError, ValueError):
+        text = Path(path).read_text(encoding="utf-8").strip()
+        is_place = "/" in text and os.path.exists(os.path.join(os.path.dirname(path), text))
+        return is_place or text.startswith("version https://git-lfs.github.com/")
+    return False
 
 
 def few(items: Sequence[str]) -> str:

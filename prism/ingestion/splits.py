@@ -4,33 +4,17 @@ Whole recordings are set apart: clips of one recording look alike, so a recordin
 a network that remembers places look as if it knew actions.
 """
 
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
 from prism.artifacts.store import NAMED, SPLITS, ordered_classes
 from prism.errors import ConfigError, SourceError
-from prism.ingestion.listing import (
-    IMAGE_SUFFIXES,
-    LINKED_OUT,
-    LOOSE,
-    MISSING,
-    POINTER,
-    VIDEO_SUFFIXES,
-    Listing,
-    VideoSource,
-    files_of,
-    named,
-    suffixes,
-    why_skipped,
-    with_number,
-)
+from prism.ingestion.listing import Listing, VideoSource, files_of, named, why_skipped, with_number
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
 from prism.machine.randomness import derive_seed
@@ -50,71 +34,16 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         given = f"layout {LAYOUTS.name_of(config.layout)} gives a {type(listing).__name__}"
         raise ConfigError(f"{given}, not a Listing. docs/api.md shows one.")
     listing.check()
-    _keep_files(listing, config.follow_links)
+    listing.keep_files(config.follow_links)
     if lost := sorted(listing.labels.keys() - {video.label for video in listing.videos}):
         path = min(listing.labels[label] for label in lost)
         said = f"classes of which no video can be used: {named(lost)}"
         raise SourceError(f"{said}. '{path}' is skipped because {listing.skipped[path]}")
     if not listing.videos:
-        raise SourceError(_none_found(source, listing, config))
+        said = f"layout {LAYOUTS.name_of(config.layout)} finds no videos in source '{source}'."
+        raise SourceError(listing.none_found(source) if LAYOUTS.is_builtin(config.layout) else said)
     listing.videos.sort(key=lambda video: video.relative)
     return listing
-
-
-def _keep_files(listing: Listing, follow_links: bool) -> None:
-    """Skip videos that are missing, leave the source by a link, or are a file that has another name as well."""
-    root, first = os.path.join(os.path.realpath(listing.root), ""), dict[object, VideoSource]()
-    of_folder = cache(os.path.realpath)  # Once for all its videos: a listing takes half of the time.
-    # Files come before links, so that of two names the link is skipped.
-    for video in sorted(listing.videos, key=lambda video: video.path.is_symlink()):
-        real, problem = os.path.join(of_folder(video.path.parent), video.path.name), ""
-        if is_link := os.path.islink(real):
-            real = os.path.realpath(real)
-        if not follow_links and not real.startswith(root):
-            problem = LINKED_OUT
-        elif not os.path.exists(real):
-            problem = "it is a link that leads nowhere." if is_link else MISSING
-        elif _is_pointer(real):
-            problem = POINTER
-        elif first.setdefault(file := _identity(real), video) is not video:
-            problem = f"it is the file of '{first[file].relative}' by another name."
-        if problem:
-            listing.skipped[video.relative] = problem
-    listing.videos = list(first.values())
-
-
-def _identity(path: str) -> object:
-    """What all names of a file share; the path unless it has hard links, as some systems number files anew."""
-    found = os.stat(path)
-    return (found.st_dev, found.st_ino) if found.st_nlink > 1 and os.path.isfile(path) else path
-
-
-def _is_pointer(path: str) -> bool:
-    """Whether a file is what a checkout without links, or without Git LFS, has in the place of a video."""
-    if not os.path.isfile(path) or os.path.getsize(path) > 1000:
-        return False
-    with suppress(OSError, ValueError):
-        text = Path(path).read_text(encoding="utf-8").strip()
-        is_place = "/" in text and os.path.exists(os.path.join(os.path.dirname(path), text))
-        return is_place or text.startswith("version https://git-lfs.github.com/")
-    return False
-
-
-def _none_found(source: Path, listing: Listing, config: IngestConfig) -> str:
-    """Advice for a source in which a layout finds no video."""
-    if not LAYOUTS.is_builtin(config.layout):
-        return f"layout {LAYOUTS.name_of(config.layout)} finds no videos in source '{source}'."
-    if listing.skipped:
-        loose = (path for path, reason in listing.skipped.items() if reason == LOOSE)
-        is_ucf = any(re.match(r"v_\w+_g\d+_c\d+\.", path) for path in loose)
-        hint = " --layout ucf101 reads names like these with its lists." * is_ucf
-        return f"source '{source}' has no videos that can be used: {why_skipped(listing.skipped)}{hint}"
-    others = [name for _, _, files in os.walk(source) for name in files] if source.is_dir() else []
-    instead = f", but other files ({suffixes(others)})" if others else ""
-    return (
-        f"source '{source}' has no videos{instead}. Expected <class>/<video> with {', '.join(VIDEO_SUFFIXES)}, or "
-        f"<class>/<video>/ with frames as {', '.join(IMAGE_SUFFIXES)}."
-    )
 
 
 def split_videos(listing: Listing, config: IngestConfig) -> list[VideoSource]:
