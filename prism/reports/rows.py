@@ -36,7 +36,6 @@ class Row:
 
     @cached_property
     def role(self) -> str:
-        """`floor` for random real clips, `ceiling` for all real training clips, else empty."""
         return role_of(self.first)
 
     @property
@@ -71,7 +70,7 @@ class Row:
 
 
 def role_of(result: Result) -> str:
-    """The `Row.role` of a result."""
+    """`floor` for random real clips, `ceiling` for all real training clips, else empty."""
     subject, data = result.subject, result.data
     if subject.made_from or (subject.kind == "store" and subject.fingerprint != data.fingerprint):
         return ""  # Clips of another store are neither floor nor ceiling of this one.
