@@ -52,6 +52,7 @@ ROWS = {
     "mean": ("mean clips", f"{KEYFRAMES.format(1, 0)} --iterations 0"),
     "mean-small": ("mean clips, as small", f"{DEFAULT} --iterations 0"),
     "dm": ("DM", DM),
+    "dm-0.02": ("DM, rate 0.02", f"{DM} --relative-lr 0.02"),
     "dm-0.05": ("DM, rate 0.05", f"{DM} --relative-lr 0.05"),
     "dm-0.8": ("DM, rate 0.8", f"{DM} --relative-lr 0.8"),
     "static-dynamic": ("static/dynamic", f"{STATIC_DYNAMIC} --static-lr 10 --dynamic-lr 1000"),
@@ -75,7 +76,6 @@ ROWS = {
     "default-400": ("the default, 400 iterations", SHORT),
     "differences": ("with differences, 400 iterations", f"{SHORT} --objective objectives:Differences"),
     "differences-800": ("with differences", f"{DEFAULT} --objective objectives:Differences"),
-    "differences-0.3": ("of a weight of 0.3", f"{DEFAULT} --objective 'objectives:Differences(weight=0.3)'"),
     "characteristic": ("NCFM", f"{SHORT} --objective {NCFM}"),
     "characteristic-0.05": ("NCFM 0.05", f"{SHORT} --objective {NCFM} --relative-lr 0.05"),
     "frequencies": ("two frequencies", f"{SHORT_SMALL} --method objectives:Frequencies"),
@@ -362,8 +362,9 @@ def ablations(court: str) -> str:
 
 
 def objectives(court: str) -> str:
-    """Objectives that were tried, with the lead of each over the default of as many iterations."""
-    rows = ("default-400", "cross-entropy", "characteristic-0.05", "differences", "frequencies")
+    """Objectives and representations that were tried, with the lead of each over the default of 400 iterations."""
+    tried = "cross-entropy", "cross-entropy-1", "cross-entropy-3", "yuv420"
+    rows = ("two-quarter", "default-400", *tried, "characteristic-0.05", "differences", "frequencies")
     return table(results_by_row(court, rows), {"default-400": "over the default"})
 
 
