@@ -98,8 +98,9 @@ class Parts:
         if isinstance(error, PrismError):
             return error
         kind = "" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: "
-        problem, fields = f"{kind}{error}".rstrip("."), self.fields(value)
+        fields = self.fields(value)
         guess = "".join(nearest(option, fields) for option in self.options_of(value) if option not in fields)
+        problem = f"{kind}{error}".removesuffix(guess).rstrip(".")  # Python 3.13 proposes the word as well.
         return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.{guess}")
 
     def fields(self, value: Any) -> set[str]:

@@ -62,6 +62,13 @@ class Moody(Ours):
         raise KeyError("no such mood") if mood == 1 else ConfigError("there is no mood 2.")
 
 
+class Guessing(Ours):
+    """A part that proposes a word itself, as Python 3.13 does."""
+
+    def __init__(self, threshold=0.0, **words):
+        raise TypeError(f"no {', '.join(words)}. Did you mean 'threshold'?")
+
+
 class Forgetful:
     """A part whose parameter cannot be read back, so that two of them would be recorded alike."""
 
@@ -205,6 +212,7 @@ UNUSABLE = [
     (functools.partial(Plain, -1.0), "Plain(threshold=-1.0)' cannot be made: threshold must not be negative."),
     (functools.partial(Moody, 1), "Moody(mood=1)' cannot be made: KeyError: 'no such mood'."),
     (functools.partial(Moody, 2), "there is no mood 2."),
+    (f"{HERE}:Guessing(thresh=1)", "cannot be made: no thresh. Did you mean 'threshold'?"),
     (Without, f"the rule '{HERE}:Without' has no propose(…). See docs/extending.md or docs/api.md."),
     (
         torch.nn.Linear(3, 3),
