@@ -47,8 +47,7 @@ class KeyFrameEncoding(Encoding):
 
     @classmethod
     def rejoined(cls, tensors: dict[str, Tensor], parts: Sequence[Encoding]) -> dict[str, Tensor]:
-        counts = torch.cat([part.keyframe_counts for part in parts])
-        return {**tensors, "offsets": F.pad(counts.cumsum(0), (1, 0))}
+        return {**tensors, "offsets": _offsets(torch.cat([part.keyframe_counts for part in parts]))}
 
     @property
     def num_values(self) -> int:
@@ -112,7 +111,12 @@ class KeyFrameEncoding(Encoding):
 
 
 def _places(mask: Tensor) -> dict[str, Tensor]:
-    return {"times": mask.nonzero()[:, 1].int(), "offsets": F.pad(mask.sum(dim=1).cumsum(0), (1, 0))}
+    return {"times": mask.nonzero()[:, 1].int(), "offsets": _offsets(mask.sum(dim=1))}
+
+
+def _offsets(counts: Tensor) -> Tensor:
+    """Beginnings of V videos, and the end of the last one, from the images of each: (V + 1,) int64."""
+    return F.pad(counts.cumsum(0), (1, 0))
 
 
 class Float32(KeyFrameEncoding):
