@@ -64,6 +64,7 @@ al., for numbers beside theirs. Both score a network after its last epoch."""
 
     @property
     def all_seeds(self) -> range:
+        """Seeds of the networks, one of each."""
         return range(self.seed, self.seed + self.seeds)
 
     @property
