@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from prism.artifacts.clips import Clips, Normalisation, shift_at_random, to_model_input
+from prism.artifacts.clips import Clips, Normalisation, flip_at_random, shift_at_random, to_model_input
 from prism.errors import DivergedError
 from prism.machine.randomness import generator
 from prism.networks import training as module
@@ -62,20 +62,11 @@ def test_the_learning_rate_falls_to_a_tenth_halfway(monkeypatch, epochs, expecte
 
 
 def test_an_epoch_visits_every_clip_once_in_another_order_each_time():
-    clips, seen = random_clips(6), []
-
-    class Watching(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(1, 2)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            seen.append([int(value * 100) for value in x.mean(dim=(1, 2, 3, 4)).tolist()])
-            return self.layer(x.mean(dim=(1, 2, 3, 4))[:, None])
-
+    clips, net, seen = random_clips(6), network(), []
+    net.register_forward_pre_hook(lambda _, x: seen.append((100 * x[0].mean(dim=(1, 2, 3, 4))).int().tolist()))
     frames = (torch.arange(6) * 20).to(torch.uint8).view(6, 1, 1, 1, 1).expand(6, 4, 3, 43, 43)
     shades = Clips(frames, clips.labels, clips.classes)
-    train(Watching(), shades, PLAIN, Schedule(3, batch_size=4, lr=1e-6), seed=0, flip=False)
+    train(net, shades, PLAIN, Schedule(3, batch_size=4, lr=1e-6), seed=0, flip=False)
     assert [len(batch) for batch in seen] == [4, 2] * 3
     epochs = [seen[i] + seen[i + 1] for i in (0, 2, 4)]
     assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(epochs[2])
@@ -84,22 +75,30 @@ def test_an_epoch_visits_every_clip_once_in_another_order_each_time():
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.25])
-def test_every_time_a_clip_is_shown_it_is_shifted_anew_by_up_to_the_share_that_the_options_say(shift):
-    clips, seen = random_clips(4), []
-    net = network()
+def test_every_epoch_draws_its_clips_and_shifts_them_anew_by_up_to_the_share_that_the_options_say(shift):
+    net, seen, schedule = network(), [], Schedule(3, batch_size=4, lr=1e-6, shift=shift)
     net.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
-    train(net, clips, PLAIN, Schedule(3, batch_size=4, lr=1e-6, shift=shift), seed=5, flip=False)
+    train(net, lambda draw: random_clips(4, seed=draw.initial_seed()), PLAIN, schedule, seed=5, flip=False)
     order, shifts = generator(5, "order"), generator(5, "shift")
-    for shown in seen:
+    for epoch, shown in enumerate(seen):
+        clips = random_clips(4, seed=generator(5, "clips", epoch).initial_seed())
         frames = clips.frames[torch.randperm(4, generator=order)]
         assert torch.equal(shown, to_model_input(shift_at_random(frames, shift, shifts), PLAIN))
 
 
+def test_a_shift_moves_each_clip_by_whole_frames_and_pixels_and_repeats_its_edges():
+    where = torch.stack(torch.meshgrid(*map(torch.arange, (6, 8, 10)), indexing="ij"), dim=1)
+    shown = shift_at_random(where.expand(300, *where.shape), 0.3, generator(0, "shift"))
+    for axis, (side, most) in enumerate(((6, 2), (8, 2), (10, 3))):
+        steps = side // 2 - shown[:, 3, axis, 4, 5]
+        assert shown[:, :, axis].equal((where[:, axis] - steps[:, None, None, None]).clamp(0, side - 1))
+        assert sorted(set(steps.tolist())) == [*range(-most, most + 1)]
+
+
 def parameters_after(seed: int, *, flip: bool = True, before: float = 0.0) -> list[torch.Tensor]:
     net = network()
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.fill_(before)
+    for parameter in net.parameters():
+        parameter.data.fill_(before)
     train(net, random_clips(4), PLAIN, Schedule(2, batch_size=2, lr=0.05), seed=seed, flip=flip)
     return [parameter.detach().clone() for parameter in net.parameters()]
 
@@ -113,7 +112,9 @@ def test_training_depends_on_its_seed_and_on_nothing_before():
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_clips_are_flipped_only_where_that_keeps_the_labels(monkeypatch):
+def test_clips_are_flipped_only_where_that_keeps_the_labels_and_half_of_them(monkeypatch):
+    shown = flip_at_random(torch.arange(2.0).expand(2000, 2), generator(0, "flip"))
+    assert shown[:, 0].mean() == pytest.approx(0.5, abs=0.05)
     flipped = []
     monkeypatch.setattr(module, "flip_at_random", lambda frames, _: flipped.append(len(frames)) or frames.flip(-1))
     without = parameters_after(0, flip=False)
@@ -159,6 +160,8 @@ def test_scores_do_not_depend_on_the_batch_size(batch_size):
     logits = outputs_of(net, clips, PLAIN, batch_size)
     torch.testing.assert_close(logits, whole, rtol=1e-4, atol=1e-6)
     assert torch.equal(guessed_right(logits, clips.labels, 1), guessed_right(whole, clips.labels, 1))
+    mirrored = Clips(flip_at_random(clips.frames, generator(0, "flip")), clips.labels, clips.classes)
+    assert outputs_of(net, clips, PLAIN, 7, generator(0, "flip")).equal(outputs_of(net, mirrored, PLAIN, 7))
 
 
 def test_a_guess_is_right_where_the_label_is_among_the_k_largest_logits():
