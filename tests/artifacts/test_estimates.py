@@ -10,7 +10,7 @@ import pytest
 from settings import of_subject
 
 import prism
-from prism.artifacts.estimates import Estimate, Sample, of_mean, over_recordings, t_quantile
+from prism.artifacts.estimates import Estimate, Sample, of_mean, over_recordings, sample_of, t_quantile
 from prism.artifacts.results import Result
 from prism.errors import ArtifactError
 from tests.artifacts.test_results import a_result as result_of
@@ -34,7 +34,7 @@ def test_the_quantiles_of_students_t_are_those_of_the_tables(degrees, t):
 def test_the_p_value_is_that_of_the_interval_which_ends_at_zero():
     for degrees in (1, 2.5, 4, 30):
         assert Estimate(t_quantile(degrees), 1.0, degrees).p_value == pytest.approx(0.05, abs=1e-6)
-    assert Estimate(0.2, 0.0, 4).p_value == 1
+    assert Estimate(0.2, 0.0, 4).p_value == Estimate(0.2, 1e-12, 4).p_value == 1
 
 
 def test_the_interval_of_students_own_data_is_that_of_r():
@@ -47,11 +47,7 @@ def test_the_interval_of_students_own_data_is_that_of_r():
 
 def share_of_hits(draw, truth: float) -> float:
     """In how many draws the interval holds the truth."""
-    hits = 0
-    for _ in range(DRAWS):
-        low, high = draw().interval
-        hits += low <= truth <= high
-    return hits / DRAWS
+    return fmean(low <= truth <= high for low, high in (draw().interval for _ in range(DRAWS)))
 
 
 def drawn(dice: random.Random, worth: float) -> Sample:
@@ -76,7 +72,7 @@ def test_the_error_over_recordings_is_that_of_drawing_them_again_within_each_cla
     dice = random.Random(2)
     hits = [[dice.uniform(-num, num) for num in of_class] for of_class in CLIPS]
     found, total = over_recordings(hits, CLIPS), sum(map(sum, CLIPS))
-    assert found.mean == pytest.approx(sum(map(sum, hits)) / total)
+    assert (found.mean, found.degrees) == (pytest.approx(sum(map(sum, hits)) / total), 4 * (6 - 1))
     again = []
     for _ in range(4000):
         # The bootstrap: every class keeps its number of clips, so that its share is what varies.
@@ -84,7 +80,7 @@ def test_the_error_over_recordings_is_that_of_drawing_them_again_within_each_cla
         shares = [sum(hit for hit, _ in some) / sum(num for _, num in some) for some in drawn]
         again.append(sum(share * sum(of_class) for share, of_class in zip(shares, CLIPS, strict=True)) / total)
     # The bootstrap's variance lacks a factor of 6 / 5, and ratios widen it a little.
-    assert found.error == pytest.approx(math.sqrt(6 / 5) * pstdev(again), rel=0.1)
+    assert found.error == pytest.approx(math.sqrt(6 / 5) * pstdev(again), rel=0.06)
 
 
 def test_what_is_not_known_of_recordings_makes_no_error_smaller():
@@ -98,6 +94,8 @@ def test_what_is_not_known_of_recordings_makes_no_error_smaller():
         joined = sets.joined(whole)
         assert joined.interval[1] >= sets.interval[1]
         assert joined.recordings == whole.error
+    assert Estimate(0.1, 0.0, 2).joined(whole).interval is None
+    assert Estimate(0.1, 1.0, 4).joined(Estimate(0.1, 2.0, 9)).degrees == pytest.approx(25 / (1 / 4 + 16 / 9))
     every = [Estimate(0.1, 0.012, 2).joined(Estimate(0.1, error, 100)).p_value for error in (0, 0.02, 0.023, 0.1)]
     assert every == sorted(every)
     assert every[0] == every[2] < every[3]
@@ -158,10 +156,13 @@ def test_results_that_know_their_hits_lead_with_an_error_over_recordings_too():
         data = replace(some[0].data, recordings=("3 3 4", "5 5"))
         return [replace(one, data=data, runs=tuple(replace(run, hits=hits) for run in one.runs)) for one in some]
 
-    found = prism.lead(known(OURS, ("3 1 2", "1 4")), known(THEIRS, ("2 1 0", "3 1")))
+    # The first set has two networks, the others one: the mean is over networks, then sets.
+    ours = [*known(OURS[:1], ("3 1 2", "1 2")), *known(OURS[1:], ("3 1 2", "1 5"))]
+    found = prism.lead(ours, known(THEIRS, ("2 1 0", "3 1")))
     plain, part = prism.lead(OURS, THEIRS), over_recordings([[1, 0, 2], [-2, 3]], [[3, 3, 4], [5, 5]])
     assert found.mean == plain.mean
     assert (found.error, found.recordings) == (pytest.approx(math.hypot(plain.error, part.error)), part.error)
+    assert (sample_of(ours).hits == (), sample_of(ours, "top5").hits == ()) == (False, True)
     # One result without hits, or of other recordings, is enough for an interval over sets alone.
     assert prism.lead(known(OURS, ("3 1 2", "1 4")), THEIRS) == plain
     rest = known(THEIRS[1:], ("2 1", "4"))
@@ -212,13 +213,14 @@ def test_sets_that_no_network_has_made_share_none(recwarn):
 
 
 def test_groups_may_have_schedules_of_their_own_but_not_networks():
-    longer = [replace(one, config=one.config | {"epochs": 5}) for one in OURS]
+    longer = [replace(one, config=one.config | {"epochs": 5, "seed": k}) for k, one in enumerate(OURS)]
     assert prism.lead(longer, THEIRS) == prism.lead(OURS, THEIRS)
     with pytest.raises(ArtifactError, match=r"its --epochs is 5, not 3\."):
         prism.lead([*OURS[:2], longer[2]], THEIRS)
-    wider = [replace(one, config=one.config | {"width": 64}) for one in OURS]
-    with pytest.raises(ArtifactError, match=r"its network.width is None, not 64\."):
-        prism.lead(wider, THEIRS)
+    for name in ("model", "width", "hidden"):
+        wider = [replace(one, config=one.config | {name: 64}) for one in OURS]
+        with pytest.raises(ArtifactError, match=rf"its network\.{name} is (None|'convnet3d'), not 64\."):
+            prism.lead(wider, THEIRS)
 
 
 @pytest.mark.parametrize(
