@@ -79,7 +79,9 @@ def test_asking_for_more_windows_keeps_the_first(video_frames, num_frames, strid
 
 def test_every_video_and_every_seed_draws_another_window_and_these_are_spread_over_the_whole_video():
     assert len({draw(10_000, 8, 2, seed, 1, path)[0] for seed in range(3) for path in "abc"}) == 9
-    starts = [draw(109, 5, 2, 0, 1, f"{k}.mp4")[0].start for k in range(2000)]
+    drawn = [[window.start for window in draw(109, 5, 2, 0, 2, f"{k}.mp4")] for k in range(2000)]
+    starts = [start for start, _ in drawn]
+    assert len({second - start for start, second in drawn}) > 100
     assert min(starts) == 0
     assert max(starts) == 100
     assert abs(sum(starts) / len(starts) - 50) < 3
