@@ -53,6 +53,7 @@ def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crash
         condense(store, insertion=Loud(times=2.0), output=tmp_path / "set", resume=True, **TINY)
     resumed = condense(store, insertion=NAME, output=tmp_path / "set", resume=True, **TINY)
     assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
+    assert len(load_telemetry(telemetry_path(tmp_path / "set"))["insertion"]) == resumed.num_keyframes - 4
 
 
 def test_the_classes_are_condensed_one_by_one_with_a_custom_rule_that_scores_every_video_by_itself(store, output):
