@@ -74,7 +74,9 @@ def test_real_starts_as_frames_of_different_training_clips_of_the_videos_class(s
     assert [int(real.labels[where[0]]) for where in found] == [0, 0, 0, 1, 1, 1]
 
 
-def test_mean_starts_as_the_mean_of_all_clips_of_a_class_and_of_their_mirror_images(store):
+@pytest.mark.parametrize("flip", [False, True])
+def test_mean_starts_as_the_mean_of_all_clips_of_a_class_and_of_mirror_images_that_keep_labels(make_store, flip):
+    store = make_store(flip=flip)
     videos = first_videos(store, init="mean", vpc=1, initial_keyframes=8)
     clips = store.clips("train")
     means = torch.stack([as_pixels(clips.frames[clips.labels == label]).mean(dim=0) for label in (0, 1)])
@@ -82,13 +84,16 @@ def test_mean_starts_as_the_mean_of_all_clips_of_a_class_and_of_their_mirror_ima
     torch.testing.assert_close(store.normalisation.invert(videos.render()), both, atol=1e-5, rtol=0)
 
 
-def test_the_videos_of_a_class_share_its_clips_out_among_their_means(store):
+def test_the_videos_of_a_class_share_its_clips_out_among_their_means_of_so_many_at_most(store, monkeypatch):
     one = first_videos(store, init="mean", vpc=1, initial_keyframes=8).render()
     two = first_videos(store, init="mean", vpc=2, initial_keyframes=8).render()
     assert len({tuple(video.flatten().tolist()) for video in two}) == 4
     # Shares of equal size: their mean is that of the class.
     assert store.counts("train").tolist() == [4, 4]
     torch.testing.assert_close(two.unflatten(0, (2, 2)).mean(dim=1), one, atol=1e-5, rtol=0)
+    assert not torch.equal(two, first_videos(store, init="mean", vpc=2, initial_keyframes=8, seed=2).render())
+    monkeypatch.setattr("prism.condensation.videos.MEAN_OF", 2)
+    assert torch.equal(two[::2], first_videos(store, init="mean", vpc=1, initial_keyframes=8).render())
 
 
 def test_videos_start_as_those_of_a_set_and_the_record_names_its_method_but_no_path(store, tmp_path):
@@ -154,12 +159,10 @@ def test_a_set_that_videos_start_as_is_not_written_over(store, output):
 def test_sets_that_start_from_choices_of_other_seeds_are_one_group_and_those_of_other_options_are_not(
     store, tmp_path
 ):
-    how = [{"seed": 0}, {"seed": 1}, {"storage": "float16"}]
     starts = list[str]()
-    for number, options in enumerate(how):
+    for number, options in enumerate([{"seed": 0}, {"seed": 1}, {"storage": "float16"}]):
         select(store, output=tmp_path / str(number), **options)
-        made = run_tiny(store, init=tmp_path / str(number), iterations=0)
-        starts.append(made.source["config"]["init"])
+        starts.append(run_tiny(store, init=tmp_path / str(number), iterations=0).source["config"]["init"])
     assert starts[0] == starts[1] != starts[2]
 
 
@@ -194,8 +197,10 @@ def test_real_clips_may_have_their_keyframes_where_interpolation_errs_least(stor
 
 def test_a_budget_of_keyframes_goes_to_classes_that_are_alike_and_needs_to_see_them_all(store):
     motion = torch.rand(8, 3, 4, 4)
-    mask = initial_mask(torch.stack([motion, motion + 9, motion + 9.1]), torch.arange(3), 3, "budget")
-    assert (int(mask[0].sum()), int(mask.sum())) == (2, 9)
+    # The first has the largest errors, and the means of the others are the nearest; their first clips are not.
+    clips = torch.stack([30 * motion] * 2 + [motion + shift for shift in (29, -11, -10.9, 29.1)])
+    mask = initial_mask(clips, torch.arange(3).repeat_interleave(2), 3, "budget")
+    assert (int(mask[:2].sum()), int(mask.sum())) == (4, 18)
     assert run_tiny(store, iterations=0, placement="budget", initial_keyframes=3).num_keyframes == 6
     assert not setup_of(store, placement="budget").independent_classes
 
@@ -249,11 +254,12 @@ def test_the_keyframes_move_as_sgd_with_momentum_by_hand(store):
 def test_all_insertions_of_an_iteration_are_judged_on_the_keyframes_as_they_stood(store):
     # With ε = 1 every candidate qualifies. Judged one by one on the growing set, neighbours of a new
     # key-frame would be compared with it; judged together, all see the two ends only.
-    run = started(store, epsilon=1.0, warmup=0.0)
-    before = run.videos.mask.clone()
-    step = run.step()
+    run = started(store, epsilon=1.0, warmup=0.0, metric="clip")
+    before, step = run.videos.mask.clone(), run.step()
     assert int(step.inserted.sum()) == 12
     assert torch.equal(run.videos.mask, before | step.inserted)
+    momentum = run.optimizer.momentum_buffers[run.videos.frames]
+    torch.testing.assert_close(momentum, render(momentum, before))
 
 
 def conflicting_run(store: ClipStore, **options: object) -> Condensation:
@@ -262,8 +268,7 @@ def conflicting_run(store: ClipStore, **options: object) -> Condensation:
 
 
 def test_inserting_changes_neither_the_clip_nor_what_momentum_holds(store):
-    run = conflicting_run(store)
-    inserted = 0
+    run, inserted = conflicting_run(store), 0
     for _ in range(10):
         run.step()
         mask, clips = run.videos.mask.clone(), run.videos.render().detach()
@@ -278,8 +283,7 @@ def test_inserting_changes_neither_the_clip_nor_what_momentum_holds(store):
 
 
 def test_a_new_keyframe_moves_first_by_its_own_gradient_without_momentum(store):
-    run = conflicting_run(store)
-    old = run.videos.mask.clone()
+    old = (run := conflicting_run(store)).videos.mask.clone()
     while torch.equal(run.videos.mask, old):
         run.step()
     new = run.videos.mask & ~old
@@ -293,14 +297,30 @@ def test_random_insertion_is_drawn_anew_in_every_iteration(store):
     # Only frame 1 conflicts, so one frame of each video is inserted, wherever the draw falls.
     gradients = torch.ones(2, 8, 3, 48, 48)
     gradients[:, 1] = -1
-    drawn = set()
+    # What all frames share is too fine for key-frames of half the size, and hides no conflict.
+    gradients += 5 * torch.tensor([1.0, -1.0]).repeat(24)
+    drawn, options = set(), {"insertion": "random", "keyframe_scale": 2}
     for iteration in range(20):
-        run = started(store, insertion="random", iterations=20, warmup=0.0, cooldown=0.0)
+        run = started(store, iterations=20, warmup=0.0, cooldown=0.0, **options)
         run.iteration = iteration
         where = [frame for _, frame in run.insert(gradients)[1].nonzero().tolist()]
         assert len(where) == 2
         drawn.add(tuple(where))
     assert len(drawn) > 5
+
+
+def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
+    videos = first_videos(store, keyframe_scale=2)
+    clips = videos.render(0)
+    assert clips.shape[3:] == store.size
+    target = torch.randn(clips.shape, generator=generator(0, "target"))
+    (gradient,) = torch.autograd.grad((clips * target).sum(), videos.trainable[0].tensors)
+    # The sum of a product with a linear rendering: its gradient is the same however far the step.
+    step = torch.randn(gradient.shape, generator=generator(0, "step"))
+    with torch.no_grad():
+        videos.trainable[0].tensors[0] += step
+        slope = ((videos.render(0) - clips) * target).sum()
+    assert float((gradient * step).sum()) == pytest.approx(float(slope), rel=1e-3)
 
 
 # A whole run.
@@ -310,15 +330,11 @@ def steps_of(output: Path) -> list[dict]:
     return load_telemetry(telemetry_path(output))["step"]
 
 
-def insertions_of(output: Path) -> list[dict]:
-    return load_telemetry(telemetry_path(output))["insertion"]
-
-
 @pytest.mark.parametrize("insertion", ["gradient", "random", "l2"])
 def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, output, insertion):
     schedule = {"iterations": 20, "warmup": 0.3, "cooldown": 0.25}
     run_tiny(store, output, insertion=insertion, epsilon=0.03, vpc=2, **schedule)
-    when = [event["iteration"] for event in insertions_of(output)]
+    when = [event["iteration"] for event in load_telemetry(telemetry_path(output))["insertion"]]
     assert when
     assert all(6 <= i < 15 for i in when)
     counts = [step["keyframes"] for step in steps_of(output)]
@@ -328,7 +344,7 @@ def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, output, insert
 
 def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe(store, output):
     condensed = run_tiny(store, output, vpc=2, iterations=20, epsilon=0.03)
-    events = insertions_of(output)
+    events = load_telemetry(telemetry_path(output))["insertion"]
     assert events
     assert all(max(event["cosines"]) < 0.03 for event in events)
     inserted = {(event["video"], event["frame"]) for event in events}
@@ -338,8 +354,7 @@ def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe
 
 
 def test_the_set_is_the_last_iterations_videos_in_units_of_pixels(store):
-    condensed = run_tiny(store, vpc=2)
-    run = started(store, vpc=2)
+    condensed, run = run_tiny(store, vpc=2), started(store, vpc=2)
     for _ in range(TINY["iterations"]):
         run.step()
     torch.testing.assert_close(store.normalisation.apply(condensed.render()), run.videos.render().detach())
@@ -389,30 +404,9 @@ def test_every_variant_resumes_to_the_same_bytes(store, output, crashing_at, nam
     assert not checkpoint_path(output).exists()
 
 
-# Smaller key-frames.
-
-
-def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
-    videos = first_videos(store, keyframe_scale=2)
-    clips = videos.render(0)
-    assert clips.shape[3:] == store.size
-    target = torch.randn(clips.shape, generator=generator(0, "target"))
-    (gradient,) = torch.autograd.grad((clips * target).sum(), videos.trainable[0].tensors)
-    # The sum of a product with a linear rendering: its gradient is the same however far the step.
-    step = torch.randn(gradient.shape, generator=generator(0, "step"))
-    with torch.no_grad():
-        videos.trainable[0].tensors[0] += step
-        slope = ((videos.render(0) - clips) * target).sum()
-    assert float((gradient * step).sum()) == pytest.approx(float(slope), rel=1e-3)
-
-
-# Determinism.
-
-
 @pytest.mark.parametrize("options", [{"precision": "bfloat16"}, {"method": "static-dynamic"}, {"lr": 0.0}])
 def test_one_seed_gives_the_same_file_with_any_number_of_threads(store, options):
-    small = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03} | options
-    files = []
+    small, files = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03} | options, []
     for number in (1, 3):
         with threads(number):
             files.append(run_tiny(store, **small).to_bytes())
@@ -437,9 +431,7 @@ def num_steps(output: Path) -> int:
     return path.read_bytes().count(b'"kind": "step"') if path.exists() else 0
 
 
-def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, tmp_path, monkeypatch):
-    output = tmp_path / "set.safetensors"
-
+def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, output, tmp_path, monkeypatch):
     def killed(path: Path) -> None:
         if output.exists():
             raise KeyboardInterrupt
@@ -552,8 +544,7 @@ def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path
 
 @pytest.mark.parametrize("damage", ["truncated", "text", "no tensors", "other shapes"])
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, unfinished, damage):
-    path = checkpoint_path(unfinished)
-    whole = path.read_bytes()
+    whole = (path := checkpoint_path(unfinished)).read_bytes()
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata()
     changed = {
@@ -627,8 +618,7 @@ def test_what_does_not_fit_the_store_or_is_no_time_is_refused(store, options, sa
 def test_no_iterations_leave_the_videos_as_they_start(store, tmp_path, method):
     options = {"method": method, "insertion": "never", "iterations": 0}
     made = run_tiny(store, tmp_path / "set", **options)
-    setup = setup_of(store, **(TINY | options))
-    run = setup.start(CPU)
+    run = (setup := setup_of(store, **(TINY | options))).start(CPU)
     for _ in range(run.num_iterations):
         run.step()
     assert torch.equal(made.render(), finished_set(setup, run, {}).render())
