@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from prism.artifacts.clips import Clips
+from prism.artifacts.clips import BatchStandardisation, Clips
 from prism.artifacts.results import Result
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
@@ -14,8 +14,6 @@ from prism.selection.select import select
 
 TINY = {"width": 2, "epochs": 3, "seeds": 1, "device": "cpu"}
 MODULE = sys.modules["prism.evaluation.evaluate"]
-
-every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 @pytest.fixture
@@ -47,15 +45,20 @@ def inputs(monkeypatch) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return seen
 
 
-def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(windows, chosen, inputs):
-    # Three epochs of training batches of 3 and 1 clips, then three passes over 6 clips.
-    score(chosen, windows, batch_size=3)
+def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(make_store, inputs):
+    store = make_store(test=33, random_test_windows=3, size=43)
+    # Three epochs of training batches of 3 and 1 clips, then three passes over 66 clips in batches of 64.
+    score(select(store, vpc=2), store, batch_size=3)
     batches = [batch for _, batch in inputs]
-    assert [len(batch) for batch in batches] == [3, 1] * 3 + [6] * 3
+    assert [len(batch) for batch in batches] == [3, 1] * 3 + [64, 2] * 3
     for batch in batches:
         assert batch.mean().item() == pytest.approx(0, abs=1e-4)
         assert batch.std().item() == pytest.approx(1, abs=1e-4)
     assert max(batch.mean((0, 2, 3, 4)).abs().max().item() for batch in batches) > 1e-2
+    low, step = (torch.tensor(x).view(1, 1, 3, 1, 1) for x in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    by_hand = (5 / 6) ** 0.5 * torch.tensor([-1.0] * 3 + [1.0] * 3)
+    torch.testing.assert_close(BatchStandardisation().apply(torch.cat([low, low + step])).flatten(), by_hand)
+    assert not BatchStandardisation().apply(low).any()
 
 
 # Which clips are scored, and when.
@@ -64,8 +67,7 @@ def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(windows, chosen, inp
 @pytest.fixture
 def scored(monkeypatch) -> list[tuple[Clips, torch.Generator | None]]:
     """The clips of every pass that was scored, and the seed of what mirrored them."""
-    seen = []
-    original = MODULE.outputs_of
+    seen, original = [], MODULE.outputs_of
 
     def watched(net, clips, normalisation, batch_size, flips):
         seen.append((clips, flips and flips.initial_seed()))
@@ -95,7 +97,7 @@ def test_wang2024_mirrors_scored_clips_anew_for_each_network_and_only_where_that
     assert [flips for _, flips in scored] == [None] * 6
 
 
-@every_protocol
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_network_is_scored_once_after_its_last_epoch(windows, chosen, scored, protocol, monkeypatch):
     epochs, original = [], MODULE.train
 
@@ -167,6 +169,14 @@ def test_mirrored_once_a_clip_stays_so_for_a_whole_training_and_each_network_dra
         assert all(len(seen) == 1 for seen in found.values())
         assert set.union(*found.values()) == {False, True}
     assert by_seed[0] != by_seed[1]
+
+
+def test_a_floor_trains_on_so_many_random_clips_of_each_class_and_others_for_each_seed(windows, inputs):
+    score(None, windows, "clean", train=windows, train_vpc=2, seeds=2)
+    # Three epochs of one batch, and two batches of test clips, for each network.
+    found = [sorted(ways(inputs[at : at + 3], windows.clips("train").frames)) for at in (0, 5)]
+    assert [at // 4 for some in found for at in some] == [0, 0, 1, 1] * 2
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize("of", BOTH)
