@@ -138,13 +138,11 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     written = done.stat().st_mtime_ns
     seen = []
 
-    def watched(function, item: object) -> object:
-        if isinstance(item, range):
-            seen.append((item.start, done.stat().st_mtime_ns))
-        return ThreadPoolExecutor.submit(executor, function, item)
-
     class Watching(ThreadPoolExecutor):
-        submit = staticmethod(watched)
+        def submit(self, function, item):
+            if isinstance(item, range):
+                seen.append((item.start, done.stat().st_mtime_ns))
+            return super().submit(function, item)
 
     with pytest.raises(ConfigError, match=r"is not finished\. Continue it with --resume"):
         condense(uneven, output=unfinished, executor=executor, **TINY)
@@ -160,12 +158,14 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     assert merged.to_bytes() == condense(uneven, **TINY).to_bytes()
 
 
-def test_a_run_begun_without_an_executor_is_gone_on_with_there(uneven, executor, output, crashing_at):
+def test_a_run_begun_without_an_executor_is_gone_on_with_there_or_forgotten(uneven, executor, output, crashing_at):
     with crashing_at(3):
         condense(uneven, output=output, checkpoint_seconds=0, **TINY)
     for resume in (False, True):
         with pytest.raises(ConfigError, match=r"was begun without an executor\. Continue it so with --resume"):
             condense(uneven, output=output, executor=executor, resume=resume, **TINY)
+    condense(uneven, output=output, executor=executor, overwrite=True, **TINY)
+    assert not checkpoint_path(output).exists()
 
 
 def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
