@@ -59,6 +59,8 @@ def test_memories_start_as_noise_and_the_hallucinator_as_pytorch_would(store):
     bound = 1 / np.sqrt(4 * 27)
     assert 0.9 * bound < videos.weight.abs().max() <= bound
     assert videos.bias.abs().max() <= bound
+    others = StaticDynamic().start(store, config(vpc=2, seed=1), CPU, range(2)).state()
+    assert not any(torch.equal(part, others[name]) for name, part in videos.state().items())
 
 
 def test_images_move_first_and_alone_then_rest_while_the_others_move(store):
@@ -87,6 +89,7 @@ def test_a_later_step_is_sgd_on_one_drawn_combination(store):
     (through,) = torch.autograd.grad(clips.sum(), run.videos.dynamic)
     memories = through.flatten(1).any(dim=1).nonzero().flatten()
     assert (memories // 2).tolist() == [0, 1, 2, 3]
+    assert not torch.equal(clips, run.videos.render(1))
     both = torch.arange(8).view(4, 2)
     shown = hallucinate(parts[0], parts[1][memories].repeat_interleave(2, dim=0), *parts[2:]).unflatten(0, (4, 2))
     is_drawn = torch.isclose(shown, clips[:, None], atol=1e-5).flatten(2).all(dim=2)
@@ -103,8 +106,7 @@ def test_a_later_step_is_sgd_on_one_drawn_combination(store):
 
 
 def test_the_set_is_the_last_iterations_parts_in_units_of_pixels(store):
-    condensed = condense(store, config(vpc=2), device="cpu")
-    run = Setup(store, config(vpc=2)).start(CPU)
+    condensed, run = condense(store, config(vpc=2), device="cpu"), Setup(store, config(vpc=2)).start(CPU)
     for _ in range(run.num_iterations):
         run.step()
     videos, tensors = run.videos, condensed.encoding.tensors
@@ -122,14 +124,13 @@ def test_a_memory_that_float16_cannot_hold_is_not_stored(store, tmp_path):
     assert not (tmp_path / "set").exists()
 
 
-def test_a_hallucinator_that_the_last_iteration_made_infinite_is_not_stored(store):
-    setup = Setup(store, config(storage="uint8"))
-    run = setup.start(CPU)
-    with torch.no_grad():
-        run.videos.bias[1] = -torch.inf
-    sentence = r"the hallucinator has reached inf, which float32 cannot hold.*--hallucinator-lr 1e-06 --overwrite"
-    with pytest.raises(DivergedError, match=sentence):
-        finished_set(setup, run, {})
+def test_a_hallucinator_that_the_last_iteration_made_infinite_or_no_number_is_not_stored(store):
+    run = (setup := Setup(store, config(storage="uint8"))).start(CPU)
+    said = r"which float32 cannot hold.*--hallucinator-lr 1e-06 --overwrite"
+    for value in (-torch.inf, torch.nan):
+        run.videos.bias.data[1] = value
+        with pytest.raises(DivergedError, match=f"the hallucinator has reached {abs(value)}, {said}"):
+            finished_set(setup, run, {})
 
 
 # Training on it.
@@ -156,8 +157,7 @@ def arithmetic_parts() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.
     """Parts for three videos of 4 frames, 2×3 pixels, exact in every number format up to uint8's rounding."""
 
     def values(*shape: int) -> torch.Tensor:
-        num = int(np.prod(shape))
-        return ((torch.arange(num) * 37 % 256).float() / 256).view(shape)
+        return ((torch.arange(int(np.prod(shape))) * 37 % 256).float() / 256).view(shape)
 
     return values(6, 3, 2, 3), values(6, 4, 2, 3) * 4 - 2, values(*KERNEL) - 0.5, torch.tensor([0.0, 0.25, -0.5])
 
@@ -167,15 +167,12 @@ def arithmetic_set(storage: str) -> CondensedSet:
     return golden_set(StaticDynamicEncoding.of_parts(*arithmetic_parts(), storage))
 
 
-def golden(storage: str) -> Path:
-    return GOLDEN / f"static-dynamic-{storage}.safetensors"
-
-
 @pytest.mark.parametrize("storage", DTYPES)
 def test_the_golden_file_is_read_and_rendered_as_the_set_that_made_it(storage, tmp_path):
-    condensed, made = CondensedSet.load(golden(storage)), arithmetic_set(storage)
-    assert forge(tmp_path / "set", storage).read_bytes() == golden(storage).read_bytes()
-    assert made.to_bytes() == golden(storage).read_bytes()
+    golden = GOLDEN / f"static-dynamic-{storage}.safetensors"
+    condensed, made = CondensedSet.load(golden), arithmetic_set(storage)
+    assert forge(tmp_path / "set", storage).read_bytes() == golden.read_bytes()
+    assert made.to_bytes() == golden.read_bytes()
     assert torch.equal(condensed.render(), made.render())
     assert condensed.metadata == made.metadata
 
