@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count, pairwise
+from itertools import combinations, count, pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,7 +26,7 @@ from prism.machine.randomness import generator
 from prism.machine.run import Run
 from prism.networks.build import build
 from prism.networks.convnet3d import ConvNet3D
-from prism.networks.initial import initialise
+from prism.networks.initial import initialise, values_of
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 
@@ -38,37 +38,37 @@ def numbered(store: ClipStore, **options: object) -> RandomNetworks:
     return setup_of(store, **({"width": 2, "batch_real": 2} | options)).named_networks(CPU)
 
 
-def weights(network: Network) -> torch.Tensor:
-    return torch.cat([parameter.flatten() for parameter in network.parameters()]).clone()
-
-
 # Which networks.
 
 
 def test_a_number_has_one_network_and_one_batch_whatever_came_before(make_store):
-    def at(numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def at(numbers: list[int]) -> tuple[torch.Tensor, ...]:
         # A new store each time: neither finds what the other has kept.
         networks = numbered(make_store(train=6))
-        return [(networks.class_means(number), weights(networks.draw(number))) for number in numbers][-1]
+        for n in numbers:
+            found = networks.class_means(n), values_of(networks.draw(n)), torch.cat([*networks.real_clips(n)])
+        return found
 
     seen = [at([0]), at([1]), at([0, 1, 2]), at([2])]
-    for part in range(2):
+    for part in range(3):
         assert torch.equal(seen[2][part], seen[3][part])
         assert not any(torch.equal(seen[i][part], seen[j][part]) for i, j in ((0, 1), (0, 2), (1, 2)))
 
 
 def test_another_seed_or_name_has_other_networks_which_share_the_memory_of_one(make_store):
     store = make_store()
-    setup = setup_of(store, width=2)
+    setup, another = setup_of(store, width=2, batch_real=2), numbered(store, network_seed=1)
     ours, held_out = setup.named_networks(CPU), setup.named_networks(CPU, name="unseen")
-    first, other = weights(ours.draw(0)), weights(held_out.draw(0))
+    first, other = values_of(ours.draw(0)), values_of(held_out.draw(0))
     assert ours.network is held_out.network
-    assert torch.equal(weights(ours.draw(0)), first)
+    assert torch.equal(values_of(ours.draw(0)), first)
     rounded = setup_of(store, width=2, precision="bfloat16")
     both = [rounded.named_networks(CPU) for _ in range(2)]
     assert torch.equal(*(networks.compute_means(0, held=False) for networks in both))
     assert not torch.equal(first, other)
-    assert not torch.equal(first, weights(numbered(store, network_seed=1).draw(0)))
+    assert not torch.equal(first, values_of(another.draw(0)))
+    shown = [next(networks.real_clips(0)) for networks in (ours, held_out, another)]
+    assert not any(torch.equal(*pair) for pair in combinations(shown, 2))
 
 
 @settings(max_examples=30)
@@ -174,7 +174,7 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
     assert (gradient - expected).norm() < 0.01 * expected.norm()
     # Both sides have the weights that float32 draws, rounded: rounding them on one side alone would be a bias.
     own = numbered(store, model=model, width=8).draw(0)
-    assert torch.equal(weights(network), weights(own).bfloat16().float())
+    assert torch.equal(values_of(network), values_of(own).bfloat16().float())
 
 
 # What is kept.
