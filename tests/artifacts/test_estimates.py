@@ -89,6 +89,7 @@ def test_what_is_not_known_of_recordings_makes_no_error_smaller():
     # A class of one recording: the other has to speak for both.
     alone = over_recordings([hits[0], [4]], [clips[0], [6]])
     assert alone.error == pytest.approx(math.sqrt(2) * over_recordings(hits[:1], clips[:1]).error * 7 / 13)
+    assert over_recordings([[1], [4]], [[2], [6]]).error == 0
     for degrees, error in ((1, 0.3), (2, 0.05), (4, 0.01)):
         sets = Estimate(0.1, error, degrees)
         joined = sets.joined(whole)
