@@ -111,7 +111,8 @@ class Condensation:
         before = self.networks.classes.start * self.config.vpc * mask.shape[1]
         draw = generator(self.config.seed, "insertion", self.iteration)
         torch.rand(before, generator=draw)
-        state = InsertionState(gradients, mask, conflict, iteration, self.config.iterations, draw)
+        # A copy of the mask: a frame that a rule marks in its own would count as a key-frame, and hold no pixels.
+        state = InsertionState(gradients, mask.clone(), conflict, iteration, self.config.iterations, draw)
         proposed = self.rule.propose(state) & ~mask  # equation 6
         if proposed.any():
             first = self.videos.trainable[0].tensors[0]

@@ -276,7 +276,8 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     gives(wanted, found.gradients, _is_like(found.gradients, clips.shape, clips.dtype))
     if run.rule.inserts:
         gradients, mask = reduce(found.gradients, config.keyframe_scale), run.videos.mask
-        state = InsertionState(gradients, mask, Conflict.measure(gradients, mask), 0, 1, generator(0, "try"))
+        measured = Conflict.measure(gradients, mask)
+        state = InsertionState(gradients, mask.clone(), measured, 0, 1, generator(0, "try"))
         proposed, wanted = run.rule.propose(state), f"(V, T) = {tuple(mask.shape)} booleans"
         _require(RULES, config.insertion, wanted, proposed, _is_like(proposed, mask.shape, torch.bool))
     return found

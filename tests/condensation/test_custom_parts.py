@@ -178,6 +178,12 @@ def test_a_rule_that_proposes_something_else_is_refused_at_its_first_use(store, 
         condense(store, insertion=Proposing(given), **TINY)
 
 
+def test_a_rule_may_mark_the_frames_that_it_proposes_in_the_mask_of_its_state(store):
+    rules = Proposing(torch.ones_like), Proposing(lambda mask: mask.fill_(True))
+    given, marked = (condense(store, insertion=rule, **TINY).render() for rule in rules)
+    assert torch.equal(given, marked)
+
+
 # Methods.
 
 
