@@ -134,6 +134,10 @@ class Cut(Colours):
         return super().embed(clips.detach())
 
 
+def made(base, **methods):
+    return type("Made", (base,), methods)
+
+
 @pytest.mark.parametrize(
     ("network", "sentence"),
     [
@@ -172,6 +176,7 @@ class Greyness(Objective):
     [
         (Greyness(factor=3.0), "the gradients are not those of the sum of the losses"),
         (Greyness(is_grey=True), "without a change of the clips"),
+        (made(Objective, real=lambda _, networks, iteration: networks.trained(0)), "trained = 0 and epochs = 0"),
     ],
 )
 def test_an_objective_that_breaks_a_promise_is_caught(tiny, objective, sentence):

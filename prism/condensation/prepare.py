@@ -133,6 +133,9 @@ class Setup:
 
     def trained(self, device: torch.device, number: int, advance: Advance = no_progress) -> Network:
         """A network that was trained on all training clips; the store keeps its values."""
+        if not (number in range(self.objective.trained) and self.objective.epochs):
+            has = f"trained = {self.objective.trained} and epochs = {self.objective.epochs}"
+            raise ConfigError(f"the objective reads trained network {number}, but has {has}. Set both.")
         if (device, number) not in self.all_trained:
             # Sets that are compared have other network seeds, and so share no trained network.
             seed = self.config.network_seed * self.objective.trained + number
