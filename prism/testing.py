@@ -118,14 +118,14 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
     with _without_global_draws():
         one, other = (build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2))
         clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
-        embeddings, logits = one.embed(clips), one(clips)
-        check_output(one, "embed", embeddings, clips)
-        check_output(one, "forward", logits, clips)
+        check_output(one, "embed", embeddings := one.embed(clips), clips)
+        check_output(one, "forward", logits := one(clips), clips)
         is_finite = bool(embeddings.isfinite().all() and logits.isfinite().all())
         assert is_finite, "embeddings and logits must be finite"
         assert torch.equal(other(clips), logits), "the same generator must give the same values"
-        alone = torch.cat([one.embed(clip[None]) for clip in clips])
-        assert torch.allclose(alone, embeddings, atol=1e-4), "in eval mode no clip may depend on those beside it"
+        for given, apply in ((embeddings, one.embed), (logits, one)):
+            alone = torch.cat([apply(clip[None]) for clip in clips])
+            assert torch.allclose(alone, given, atol=1e-4), "in eval mode no clip may depend on those beside it"
         said = "embeddings must be differentiable in the clips"
         assert embeddings.requires_grad, said
         (gradient,) = torch.autograd.grad(embeddings.sum(), clips, materialize_grads=True)

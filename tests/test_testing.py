@@ -114,24 +114,9 @@ class Thinned(Colours):
         return self.classifier(torch.nn.functional.dropout(self.embed(clips), 0.5, self.training))
 
 
-class Detached(Colours):
-    def forward(self, clips):
-        return self.embed(clips) @ torch.ones(3, self.num_classes)
-
-
 class Overflowing(Colours):
     def embed(self, clips):
         return super().embed(clips) * float("nan")
-
-
-class Narrow(Colours):
-    def forward(self, clips):
-        return super().forward(clips)[:, :1]
-
-
-class Cut(Colours):
-    def embed(self, clips):
-        return super().embed(clips.detach())
 
 
 def made(base, **methods):
@@ -144,10 +129,18 @@ def made(base, **methods):
         (Crowded, "no clip may depend on those beside it"),
         (Dropping, "dropout = 0.5 of the layer Dropout does not depend on the seed"),
         (Thinned, "randomness must come from the generator alone"),
-        (Detached, "does not require grad|the logits must be differentiable in the weights"),
+        (
+            made(Colours, forward=lambda self, clips: self.embed(clips) @ torch.ones(3, 3)),
+            "does not require grad|the logits must be differentiable in the weights",
+        ),
         (Overflowing, "embeddings and logits must be finite"),
-        (Narrow, r"forward of .* must give \(N, num_classes\) = \(4, 3\) of torch\.float32, got \(4, 1\)"),
-        (Cut, "embeddings must be differentiable in the clips"),
+        (
+            made(Colours, forward=lambda self, clips: self.classifier(self.embed(clips))[:, :1]),
+            r"forward of .* must give \(N, num_classes\) = \(4, 3\) of torch\.float32, got \(4, 1\)",
+        ),
+        (made(Colours, forward=lambda self, clips: self.embed(clips).softmax(0)), "no clip may depend on those"),
+        (made(Colours, embed=lambda _, clips: clips.half()), "embed of the network .* must give"),
+        (made(Colours, embed=lambda _, c: c.data[..., 0, 0, 0]), "embeddings must be differentiable in the clips"),
     ],
 )
 def test_a_network_that_the_verbs_could_not_use_is_caught_with_a_sentence(network, sentence):
