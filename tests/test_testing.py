@@ -157,8 +157,8 @@ class Greyness(Objective):
     is_grey: bool = False
 
     def match(self, network, real, clips, chunk):
-        losses = clips.detach().view(len(real), -1).square().sum(dim=1)
-        gradients = self.factor * clips.detach()
+        losses = clips.view(len(real), -1).square().sum(dim=1)
+        (gradients,) = torch.autograd.grad(self.factor / 2 * losses.sum(), clips)
         if self.is_grey:
             clips.detach().zero_()
         return MatchLoss(losses, gradients)
@@ -169,6 +169,10 @@ class Greyness(Objective):
     [
         (Greyness(factor=3.0), "the gradients are not those of the sum of the losses"),
         (Greyness(is_grey=True), "without a change of the clips"),
+        (Greyness(factor=float("nan")), "losses and their gradients must be finite"),
+        (Greyness(factor=0.0), "the losses must depend on the clips"),
+        (made(Objective, loss=lambda _, real, syn: (real - syn.mean(0)).square().sum(1)), "a loss for each class"),
+        (made(Objective, loss=lambda _, real, s: (real - s.mean((0, 1))).square().sum(1)), "a class alone must"),
         (made(Objective, real=lambda _, networks, iteration: networks.trained(0)), "trained = 0 and epochs = 0"),
     ],
 )
