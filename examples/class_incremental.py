@@ -122,6 +122,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=25, help="of ten clips, for each new class")
     parser.add_argument("--split", default="test", choices=["val", "test"], help="choose the steps on val")
     given = parser.parse_args()
+    if given.seeds < 2:
+        parser.error(f"--seeds is {given.seeds}, but an error needs two or more")
     for path in (name.format(seed=seed) for name in given.sets for seed in range(given.seeds)):
         if not Path(path).is_file():
             parser.error(f"no set '{path}', and --seeds asks for {given.seeds}")

@@ -65,6 +65,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="two or more: networks, and sets where they have one")
     parser.add_argument("--steps", type=int, default=200, help="of ten clips")
     given = parser.parse_args()
+    if given.seeds < 2:
+        parser.error(f"--seeds is {given.seeds}, but an error needs two or more")
     real, judges = (prism.load(given.store.path, split=split, output_format="TCHW") for split in ("train", "test"))
     print("| trained on | videos | accuracy, % |", "|---|---:|---|", sep="\n")
     for name in (*given.exports, "all real clips"):

@@ -57,6 +57,8 @@ def test_a_memory_counts_what_lies_on_disk_and_pixels_stay_within_their_bytes(st
     assert kept.pop(str(condensed)) == (f"{sizes[condensed] / NUM_CLASSES:,.0f}", "1")
     assert kept.pop(str(takes)) == (f"{sizes[takes] / NUM_CLASSES:,.0f}", f"{NUM_TAKES}")
     assert kept == {f"pixels {size}": (f"{its:,}", f"{clips}") for size, (its, clips) in pixels.items()}
+    with pytest.raises(SystemExit):
+        table(class_incremental, monkeypatch, capsys, store.path, "--seeds", 1)
 
 
 def test_new_classes_are_shown_real_clips_and_earlier_ones_are_replayed_in_equal_shares(store):
