@@ -108,6 +108,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     return write_store(tmp_path_factory.mktemp("shared") / "store")
 
 
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
+    """The store on which custom parts are checked."""
+    return testing.tiny_store(tmp_path_factory.mktemp("tiny") / "store")
+
+
 @pytest.fixture
 def roomy(make_store: MakeStore) -> ClipStore:
     """A new store on which a network can be trained."""

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from settings import PAPER, started
 
@@ -17,11 +16,6 @@ import objectives
 from objectives import Differences
 
 TINY = PAPER | {"width": 4, "batch_real": 2, "iterations": 4}
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return testing.tiny_store(tmp_path_factory.mktemp("tiny") / "store")
 
 
 def test_differences_keep_the_promises_of_an_objective(tiny, monkeypatch):
