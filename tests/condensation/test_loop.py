@@ -544,7 +544,8 @@ def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path
 
 @pytest.mark.parametrize("damage", ["truncated", "text", "no tensors", "other shapes"])
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, unfinished, damage):
-    whole = (path := checkpoint_path(unfinished)).read_bytes()
+    path = checkpoint_path(unfinished)
+    whole = path.read_bytes()
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata()
     changed = {
@@ -618,7 +619,8 @@ def test_what_does_not_fit_the_store_or_is_no_time_is_refused(store, options, sa
 def test_no_iterations_leave_the_videos_as_they_start(store, tmp_path, method):
     options = {"method": method, "insertion": "never", "iterations": 0}
     made = run_tiny(store, tmp_path / "set", **options)
-    run = (setup := setup_of(store, **(TINY | options))).start(CPU)
+    setup = setup_of(store, **(TINY | options))
+    run = setup.start(CPU)
     for _ in range(run.num_iterations):
         run.step()
     assert torch.equal(made.render(), finished_set(setup, run, {}).render())

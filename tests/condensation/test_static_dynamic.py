@@ -125,7 +125,8 @@ def test_a_memory_that_float16_cannot_hold_is_not_stored(store, tmp_path):
 
 
 def test_a_hallucinator_that_the_last_iteration_made_infinite_or_no_number_is_not_stored(store):
-    run = (setup := Setup(store, config(storage="uint8"))).start(CPU)
+    setup = Setup(store, config(storage="uint8"))
+    run = setup.start(CPU)
     said = r"which float32 cannot hold.*--hallucinator-lr 1e-06 --overwrite"
     for value in (-torch.inf, torch.nan):
         run.videos.bias.data[1] = value
