@@ -372,7 +372,7 @@ def beside_scenes(court: str) -> str:
     }
     marks = dict(zip(leads, certain([*leads.values()]), strict=True))
     over = "over the default"
-    lines = head("one video of each class", "key-frames", "of a clip", "signs", over, "ucf101-21", over)
+    lines = head("one video of each class", "key-frames", "share of bytes", "signs", over, "ucf101-21", over)
     for row in rows:
         some = [(found[row], found["random"]) for found in every.values() if row in found]
         if not some:
