@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count, product, takewhile
 from pathlib import Path
 from statistics import fmean
+from typing import TypeVar
 
 from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.results import UNLEARNED, Result
@@ -150,12 +151,15 @@ BY_BYTES = (
     *("packed", "packed-cross-entropy", "herding-h264", "budget-h264"),
 )
 """Rows that are compared by their bytes, whatever their number of videos."""
+ABLATIONS = [row for row in ROWS if row == "two-quarter" or row not in (*MAIN, *BY_BYTES)]
+"""The default, and what differs from it."""
 BESIDE_DEFAULT = {
     "small": "every frame",
     "cross-entropy-half": "recipe `cross-entropy`",
     "yuv420": "with coarse colour",
 }
 """Rows of a main table whose leads over the default stand below it."""
+K = TypeVar("K")
 Row = tuple[str, list[Result], Sequence[Estimate | None]]
 """A name, results, and leads over other rows, None where there is none."""
 
@@ -240,6 +244,12 @@ def certain(leads: list[Estimate]) -> list[bool]:
     return [i in found for i in range(len(leads))]
 
 
+def starred(leads: dict[K, Estimate]) -> dict[K, str]:
+    """Leads in words, with stars on those that are `certain`."""
+    held = certain([*leads.values()])
+    return {key: f"{one}{' *' * star}" for (key, one), star in zip(leads.items(), held, strict=True)}
+
+
 def is_unlearned(results: list[Result]) -> bool:
     """Whether networks may not have learned what they were shown, by their mean training loss."""
     losses = [run.train_loss for result in results for run in result.runs]
@@ -300,11 +310,10 @@ def with_leads(
     heads: list[str], rows: list[Row], sizes: Callable[[list[Result]], list[str]], below: str = ""
 ) -> str:
     """A table of rows: name, sizes, score, and leads, with stars on those that are `certain`."""
-    every = [one for _, _, leads in rows for one in leads if one]
-    held = certain(every)
-    marks, lines = iter(held), head(*heads)
-    for label, found, leads in rows:
-        said = [f"{one}{' *' * next(marks)}" if one else "–" for one in leads]
+    every = {(i, j): one for i, (_, _, leads) in enumerate(rows) for j, one in enumerate(leads) if one}
+    stars, lines = starred(every), head(*heads)
+    for i, (label, found, leads) in enumerate(rows):
+        said = [stars.get((i, j), "–") for j in range(len(leads))]
         lines.append(f"| {' | '.join([label, *sizes(found), top1(found), *said])} |")
     lines += ["", below] if below else []
     lines += ["", f"\\* of {len(every)}."] if every else []
@@ -357,31 +366,27 @@ def main_table(court: str) -> str:
 
 def ablations(court: str) -> str:
     """The default, and what differs from it, with the lead of each over the default."""
-    rows = [row for row in ROWS if row == "two-quarter" or row not in (*MAIN, *BY_BYTES)]
-    return table(results_by_row(court, rows), {"two-quarter": "over the default"})
+    return table(results_by_row(court, ABLATIONS), {"two-quarter": "over the default"})
 
 
 def beside_scenes(court: str) -> str:
     """The ablations of a court where motion decides, beside those of ucf101-21, where looks do."""
-    rows = [row for row in ROWS if row == "two-quarter" or row not in (*MAIN, *BY_BYTES)]
-    every = {name: results_by_row(name, ("random", *rows)) for name in (court, "ucf101-21")}
+    every = {name: results_by_row(name, ("random", *ABLATIONS)) for name in (court, "ucf101-21")}
     leads = {
         (name, row): ahead
-        for (name, found), row in product(every.items(), rows)
+        for (name, found), row in product(every.items(), ABLATIONS)
         if row != "two-quarter" and (ahead := lead(found.get(row, []), found["two-quarter"]))
     }
-    marks = dict(zip(leads, certain([*leads.values()]), strict=True))
-    over = "over the default"
+    stars, over = starred(leads), "over the default"
     lines = head("one video of each class", "key-frames", "share of bytes", "signs", over, "ucf101-21", over)
-    for row in rows:
+    for row in ABLATIONS:
         some = [(found[row], found["random"]) for found in every.values() if row in found]
         if not some:
             continue
         found, clips = some[0]
         cells = [ROWS[row][0], keyframes(found[0]), f"1/{bytes_of(clips) / bytes_of(found):.0f}"]
         for name, of_court in every.items():
-            ahead = f"{leads[name, row]}{' *' * marks[name, row]}" if (name, row) in leads else "–"
-            cells += [top1(of_court[row]) if row in of_court else "–", ahead]
+            cells += [top1(of_court[row]) if row in of_court else "–", stars.get((name, row), "–")]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"\\* of {len(leads)}.", ""])
 
@@ -509,11 +514,9 @@ def by_network(court: str) -> str:
         for name, found in every.items()
         if (ahead := lead(found["two-quarter"], found[other]))
     }
-    marks = dict(zip(leads, certain([*leads.values()]), strict=True))
+    stars = starred(leads)
     for other in ("random", "published"):
-        said = [
-            f"{name} {leads[other, name]}{' *' * marks[other, name]}" for name in every if (other, name) in leads
-        ]
+        said = [f"{name} {stars[other, name]}" for name in every if (other, name) in stars]
         lines += ["", f"The default over {ROWS[other][0]}: {', '.join(said)}."]
     return "\n".join([*lines, "", f"\\* of {len(leads)}.", ""])
 
