@@ -71,10 +71,7 @@ def recipe(tmp_path, text: str) -> dict[str, dict[str, Any]]:
         ("[condense]\nvpc = 0\n", "condense.vpc = 0, but it must be at least 1."),
         ("[condense\n", "cannot be read"),
         ("[condense]\nvpc = [1]\n", "must be of type int"),
-        (
-            "[condense]\nlr = { 5 = 2.0 }\n",
-            "lr = {'5': 2.0} in a recipe has no value for --vpc 1.",
-        ),
+        ("[condense]\nlr = { 5 = 2.0 }\n", "lr = {'5': 2.0} in a recipe has no value for --vpc 1."),
         ("[condense]\nlr = { few = 2.0 }\n", "lr = {'few': 2.0} in a recipe has no value for --vpc 1."),
         ("[condense]\nlr = { 1 = 2.0, 5 = true }\nvpc = 6\n", "condense.lr = True, but it must be of type float."),
         ("[evaluate]\nepochs = { 1 = 2 }\n", "must be of type int"),

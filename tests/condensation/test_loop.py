@@ -283,7 +283,8 @@ def test_inserting_changes_neither_the_clip_nor_what_momentum_holds(store):
 
 
 def test_a_new_keyframe_moves_first_by_its_own_gradient_without_momentum(store):
-    old = (run := conflicting_run(store)).videos.mask.clone()
+    run = conflicting_run(store)
+    old = run.videos.mask.clone()
     while torch.equal(run.videos.mask, old):
         run.step()
     new = run.videos.mask & ~old
@@ -326,25 +327,25 @@ def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
 # A whole run.
 
 
-def steps_of(output: Path) -> list[dict]:
-    return load_telemetry(telemetry_path(output))["step"]
+def recorded(output: Path, kind: str) -> list[dict]:
+    return load_telemetry(telemetry_path(output))[kind]
 
 
 @pytest.mark.parametrize("insertion", ["gradient", "random", "l2"])
 def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, output, insertion):
     schedule = {"iterations": 20, "warmup": 0.3, "cooldown": 0.25}
     run_tiny(store, output, insertion=insertion, epsilon=0.03, vpc=2, **schedule)
-    when = [event["iteration"] for event in load_telemetry(telemetry_path(output))["insertion"]]
+    when = [event["iteration"] for event in recorded(output, "insertion")]
     assert when
     assert all(6 <= i < 15 for i in when)
-    counts = [step["keyframes"] for step in steps_of(output)]
+    counts = [step["keyframes"] for step in recorded(output, "step")]
     assert counts[:6] == [2.0] * 6
     assert counts[14:] == [counts[-1]] * 6
 
 
 def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe(store, output):
     condensed = run_tiny(store, output, vpc=2, iterations=20, epsilon=0.03)
-    events = load_telemetry(telemetry_path(output))["insertion"]
+    events = recorded(output, "insertion")
     assert events
     assert all(max(event["cosines"]) < 0.03 for event in events)
     inserted = {(event["video"], event["frame"]) for event in events}
@@ -366,8 +367,8 @@ def test_telemetry_tells_the_whole_run(store, output):
     (start,), (end,) = telemetry["start"], telemetry["end"]
     assert start["config"] == condensed.source["config"]
     assert {"host", "date", "torch", "store"} <= start.keys()
-    assert [step["iteration"] for step in steps_of(output)] == list(range(8))
-    assert all(step["loss"] > 0 and step["between_class"] > 0 for step in steps_of(output))
+    assert [step["iteration"] for step in recorded(output, "step")] == list(range(8))
+    assert all(step["loss"] > 0 and step["between_class"] > 0 for step in recorded(output, "step"))
     assert end["keyframes"] == condensed.keyframe_counts.tolist()
 
 
@@ -400,7 +401,7 @@ def test_every_variant_resumes_to_the_same_bytes(store, output, crashing_at, nam
         run_tiny(store, output, checkpoint_seconds=0, **options)
     resumed = run_tiny(store, output, resume=True, **options)
     assert output.read_bytes() == resumed.to_bytes() == run_tiny(store, **options).to_bytes()
-    assert [step["iteration"] for step in steps_of(output)] == list(range(6))
+    assert [step["iteration"] for step in recorded(output, "step")] == list(range(6))
     assert not checkpoint_path(output).exists()
 
 
@@ -518,7 +519,7 @@ def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, unfinish
     # A stale checkpoint would now continue the old run in the middle of the new one's telemetry.
     assert not checkpoint_path(unfinished).exists()
     run_tiny(store, unfinished, resume=True)
-    assert [step["iteration"] for step in steps_of(unfinished)] == list(range(8))
+    assert [step["iteration"] for step in recorded(unfinished, "step")] == list(range(8))
     assert unfinished.read_bytes() == run_tiny(store).to_bytes()
 
 

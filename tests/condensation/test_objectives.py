@@ -67,8 +67,8 @@ def test_the_gradient_of_match_equals_finite_differences():
     step = 1e-6
     for seed in range(20):
         direction = random_clips(4, seed=100 + seed)
-        moved = (MATCHING.match(NETWORK, real, clips + far * direction, Chunk(8)) for far in (step, -step))
-        slope = torch.stack([one.losses.sum() for one in moved]).diff().item() / (-2 * step)
+        moved = (MATCHING.match(NETWORK, real, clips + far * direction, Chunk(8)) for far in (-step, step))
+        slope = torch.stack([one.losses.sum() for one in moved]).diff().item() / (2 * step)
         assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
