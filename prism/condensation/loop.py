@@ -106,18 +106,16 @@ class Condensation:
             return None, None
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
-        conflict = Conflict.measure(gradients, mask)  # equations 4 and 5
         # Skip the numbers of the classes before these, so that no class depends on which are condensed.
         before = self.networks.classes.start * self.config.vpc * mask.shape[1]
         draw = generator(self.config.seed, "insertion", self.iteration)
         torch.rand(before, generator=draw)
-        # A copy of the mask: a frame that a rule marks in its own would count as a key-frame, and hold no pixels.
-        state = InsertionState(gradients, mask.clone(), conflict, iteration, self.config.iterations, draw)
+        state = InsertionState.measure(gradients, mask, iteration, self.config.iterations, draw)  # equations 4, 5
         proposed = self.rule.propose(state) & ~mask  # equation 6
         if proposed.any():
             first = self.videos.trainable[0].tensors[0]
             self.videos.insert(proposed, self.optimizer.momentum_buffers.get(first))  # equation 7
-        return conflict, proposed
+        return state.conflict, proposed
 
     def tensors(self) -> dict[str, Tensor]:
         """Tensors for a checkpoint beside the iteration; streams of randomness have no state."""

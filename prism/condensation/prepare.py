@@ -22,7 +22,7 @@ from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, RandomNetworks, real_batch
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
-from prism.condensation.rules import Conflict, InsertionRule, InsertionState
+from prism.condensation.rules import InsertionRule, InsertionState
 from prism.condensation.videos import KeyFrameVideos, Method, Trainable, Videos, check_storable, initial_mask
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
@@ -279,8 +279,7 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     gives(wanted, found.gradients, _is_like(found.gradients, clips.shape, clips.dtype))
     if run.rule.inserts:
         gradients, mask = reduce(found.gradients, config.keyframe_scale), run.videos.mask
-        measured = Conflict.measure(gradients, mask)
-        state = InsertionState(gradients, mask.clone(), measured, 0, 1, generator(0, "try"))
+        state = InsertionState.measure(gradients, mask, 0, 1, generator(0, "try"))
         proposed, wanted = run.rule.propose(state), f"(V, T) = {tuple(mask.shape)} booleans"
         _require(RULES, config.insertion, wanted, proposed, _is_like(proposed, mask.shape, torch.bool))
     return found

@@ -67,6 +67,17 @@ class InsertionState:
     num_iterations: int
     generator: torch.Generator
 
+    @classmethod
+    def measure(
+        cls, gradients: Tensor, mask: Tensor, iteration: int, num_iterations: int, generator: torch.Generator
+    ) -> "InsertionState":
+        """The state of these gradients and this mask, of which a rule gets a copy.
+
+        A frame that it marked in the mask of the videos would count as a key-frame, and hold no pixels.
+        """
+        conflict = Conflict.measure(gradients, mask)
+        return cls(gradients, mask.clone(), conflict, iteration, num_iterations, generator)
+
 
 class InsertionRule(ABC):
     """Choice of the frames that become key-frames; the base of custom rules. Its fields are its options.
