@@ -27,13 +27,15 @@ class Parts:
 
     Attributes:
         kind: its noun in sentences, as `insertion rule`.
-        registry: for each short name the place of the part, as `module:Name`.
-        method: the method that every part of the kind has; empty for a class that others make objects of.
+        base: place of the class from which every part derives, as `module:Name`.
+        registry: for each short name the place of the part.
+        as_class: True where others make the objects, so that a part is given as its class.
     """
 
     kind: str
+    base: str
     registry: Mapping[str, str]
-    method: str = ""
+    as_class: bool = False
 
     @property
     def promise(self) -> str:
@@ -54,20 +56,18 @@ class Parts:
         if not isinstance(value, str):
             is_bound = isinstance(value, functools.partial)
             part = value.func if is_bound else value
-            if self.method and not callable(getattr(part, self.method, None)):
-                raise ConfigError(f"{self.kind} = {value!r:.200}, but it must be {self.promise}.")
+            self.check(part)
             return part, self.options_of(value) if is_bound else {}
         if (match := self.match(value)) is None:
             raise ConfigError(f"{self.kind} = {value!r}, but it must be {self.promise}.")
         given = self.options_of(value)
         try:
-            part = functools.reduce(getattr, match[2].split("."), importlib.import_module(match[1]))
+            part = _at(match[1], match[2])
         except Exception as error:
             # The code of a custom module runs here, and may raise anything.
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {kind}{error}.") from error
-        if self.method:
-            self.check(part)
+        self.check(part)
         return part, given
 
     def make(self, value: Any, options: object = None) -> Any:
@@ -86,11 +86,11 @@ class Parts:
 
     def check(self, part: Any) -> None:
         """Refuse an object, or a class, that cannot be a part of this kind."""
-        if not self.method and not isinstance(part, type):
+        if self.as_class and not isinstance(part, type):
             wrong = type(part).__name__
             raise ConfigError(f"the {self.kind} must be a class, or a functools.partial of one, not a {wrong}.")
-        if self.method and not callable(getattr(part, self.method, None)):
-            wrong = f"the {self.kind} '{_home(part)}' has no {self.method}(…)"
+        if not issubclass(part if isinstance(part, type) else type(part), _at(*self.base.split(":"))):
+            wrong = f"the {self.kind} '{_home(part)}' does not derive from {self.base.replace(':', '.')}"
             raise ConfigError(f"{wrong}. See docs/extending.md or docs/api.md.")
 
     def unmade(self, value: Any, error: Exception) -> PrismError:
@@ -143,6 +143,10 @@ class Parts:
         ]
         name = f"{home}({', '.join(words)})" if words else home
         return next((short for short, place in self.registry.items() if place == name), name)
+
+
+def _at(module: str, name: str) -> Any:
+    return functools.reduce(getattr, name.split("."), importlib.import_module(module))
 
 
 def _class(part: Any) -> Any:

@@ -4,6 +4,7 @@ from prism.parts import Parts
 
 STORAGES = Parts(
     "storage",
+    "prism.artifacts.encodings:Encoding",
     {
         "float32": "prism.artifacts.encodings.sparse:Float32",
         "float16": "prism.artifacts.encodings.sparse:Float16",
@@ -11,5 +12,4 @@ STORAGES = Parts(
         "yuv420": "prism.artifacts.encodings.sparse:Yuv420",
         "h264": "prism.artifacts.encodings.sparse:H264",
     },
-    method="with_frames",
 )

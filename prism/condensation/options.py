@@ -11,30 +11,30 @@ from prism.parts import Parts
 
 METHODS = Parts(
     "method",
+    "prism.condensation.videos:Method",
     {
         "prism": "prism.condensation.videos:KeyFrames",
         "dm": "prism.condensation.videos:WholeClips",
         "static-dynamic": "prism.condensation.static_dynamic:StaticDynamic",
     },
-    method="start",
 )
 OBJECTIVES = Parts(
     "objective",
+    "prism.condensation.objectives:Objective",
     {
         "distribution": "prism.condensation.objectives:DistributionMatching",
         "cross-entropy": "prism.condensation.objectives:CrossEntropy",
     },
-    method="match",
 )
 RULES = Parts(
     "insertion rule",
+    "prism.condensation.rules:InsertionRule",
     {
         "gradient": "prism.condensation.rules:GradientConflict",
         "never": "prism.condensation.rules:Never",
         "random": "prism.condensation.rules:RandomPositions",
         "l2": "prism.condensation.rules:L2Distance",
     },
-    method="propose",
 )
 
 

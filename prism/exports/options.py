@@ -8,13 +8,13 @@ from prism.parts import Parts
 
 FORMATS = Parts(
     "export format",
+    "prism.exports.videos:Format",
     {
         "videofolder": "prism.exports.videos:VideoFolder",
         "webdataset": "prism.exports.videos:WebDataset",
         "tensors": "prism.exports.videos:Tensors",
         "gif": "prism.exports.videos:Gif",
     },
-    method="write",
 )
 
 

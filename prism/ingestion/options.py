@@ -10,6 +10,7 @@ from prism.parts import Parts
 
 LAYOUTS = Parts(
     "layout",
+    "prism.ingestion.listing:Layout",
     {
         "auto": "prism.ingestion.listing:Auto",
         "ucf101": "prism.ingestion.official:Ucf101",
@@ -18,7 +19,6 @@ LAYOUTS = Parts(
         "kinetics400": "prism.ingestion.official:Kinetics400",
         "ssv2": "prism.ingestion.official:SomethingSomething",
     },
-    method="videos_of",
 )
 
 

@@ -31,8 +31,6 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
     """
     network_type, own = NETWORKS.resolve(model)
     name = NETWORKS.name_of(model)
-    if not (isinstance(network_type, type) and issubclass(network_type, Network)):
-        raise ConfigError(f"the network '{name}' must derive from prism.networks.network.Network.")
     shape, options = (inspect.signature(each).parameters.keys() for each in (Network, network_type))
     arguments = {key: value for key, value in arguments.items() if value or key in shape}
     for option in sorted(arguments.keys() - shape - options):

@@ -6,12 +6,14 @@ from prism.parts import Parts
 
 NETWORKS = Parts(
     "network",
+    "prism.networks.network:Network",
     {
         "convnet3d": "prism.networks.convnet3d:ConvNet3D",
         "cnn-gru": "prism.networks.recurrent:CnnGru",
         "cnn-lstm": "prism.networks.recurrent:CnnLstm",
         "r2plus1d-18": "prism.networks.residual:R2Plus1D18",
     },
+    as_class=True,
 )
 
 

@@ -10,12 +10,12 @@ from prism.parts import Parts
 
 SELECTIONS = Parts(
     "selection",
+    "prism.selection.methods:Selection",
     {
         "random": "prism.selection.methods:Random",
         "herding": "prism.selection.methods:Herding",
         "k-center": "prism.selection.methods:KCenter",
     },
-    method="choose",
 )
 
 

@@ -111,7 +111,7 @@ UNUSABLE = [
     (WithoutEmbedding, rf"the network '{__name__}:WithoutEmbedding' cannot be made: .* abstract method '?embed"),
     (Loose, r"the network '.*Loose' holds the tensor 'tint', which .*\. Use register_buffer, and"),
     (nn.Linear(3, 3), r"the network must be a class, or a functools\.partial of one, not a Linear\."),
-    (nn.Linear, "the network '.*Linear' must derive from prism.networks.network.Network"),
+    (nn.Linear, "the network '.*Linear' does not derive from prism.networks.network.Network"),
     (f"{NAME}(dept=3)", rf"the network '{NAME}\(dept=3\)' cannot be made: .*'dept'"),
     (f"{__name__}:Onw", f"module '{__name__}' has no attribute 'Onw'"),
 ]
