@@ -13,7 +13,7 @@ DIST := build/dist
 .PHONY: help install demo test bench bench-accuracy faults fuzz audit lock check docs dist clean
 
 help:
-	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 to 5 minutes)"
+	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 to 11 minutes)"
 	@echo "make test    run the tests (4 minutes on 2 CPU cores, more without AVX-512)"
 	@echo "make bench   measure what docs/performance.md claims; a table and JSON go to $(BENCH) (9 minutes)"
 	@echo "make bench-accuracy  race the peers' loop to the same accuracy; a plot and JSON go to $(BENCH) (15 minutes)"
