@@ -26,6 +26,7 @@ KEPT_BYTES = 4 * 2**30
 class CacheFile:
     """The file `cache/<kind>-<digest>.safetensors` of a tensor in a store, with the SHA-256 of its values."""
 
+    store: ClipStore
     path: Path
     kind: str
 
@@ -33,7 +34,7 @@ class CacheFile:
     def of(cls, store: ClipStore, kind: str, key: dict[str, Any], device: torch.device) -> "CacheFile":
         identity = canonical_json([store.fingerprint, key, versions(), *rounding(device)])
         digest = hashlib.sha256(identity.encode()).hexdigest()
-        return cls(store.place / "cache" / f"{kind}-{digest[:16]}.safetensors", kind)
+        return cls(store, store.place / "cache" / f"{kind}-{digest[:16]}.safetensors", kind)
 
     def load(self) -> Tensor | None:
         """The tensor, float32 on the CPU; None where it is not kept, or the file is damaged."""
@@ -49,10 +50,12 @@ class CacheFile:
         return found if digest == _digest(found) else None
 
     def save(self, tensor: Tensor) -> None:
-        """Keep the tensor where that is possible; beyond `KEPT_BYTES` the oldest of its kind are removed."""
+        """Keep the tensor where that is possible; beyond `KEPT_BYTES` the oldest of its kind are removed.
+
+        Raises an ArtifactError if the store was changed meanwhile: what other clips gave would be read as its own.
+        """
+        self.store.check_unchanged()
         # A store may lie where nothing can be written, or another run may fill or clear the same cache.
-        if not (self.path.parents[1] / "store.json").exists():
-            return  # The store was moved meanwhile.
         with contextlib.suppress(OSError, OutputError), lock(self.path):
             held = tensor.cpu().contiguous()
             write_atomically(self.path, safetensors.torch.save({self.kind: held}, {"sha256": _digest(held)}))

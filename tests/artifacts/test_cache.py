@@ -4,12 +4,14 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from settings import CPU
 
 from prism.artifacts import cache
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
+from prism.errors import ArtifactError
 
 VALUES = torch.arange(6.0).view(3, 2)
 
@@ -47,11 +49,15 @@ def test_a_file_in_which_one_bit_of_each_value_has_changed_is_none_until_it_is_m
     assert file.path.read_bytes() == written
 
 
-def test_a_store_that_was_moved_meanwhile_gets_no_folder_where_it_was(make_store, tmp_path):
+@pytest.mark.parametrize(
+    "change", [lambda path: path.rename(f"{path}-moved"), lambda path: os.utime(path / "frames.u8")]
+)
+def test_nothing_is_kept_of_a_store_that_was_moved_or_changed_meanwhile(make_store, change):
     store = make_store()
-    store.path.rename(tmp_path / "moved")
-    file_of(store).save(VALUES)
-    assert not store.path.exists()
+    change(store.path)
+    with pytest.raises(ArtifactError, match="changed, replaced or moved while it was being used"):
+        file_of(store).save(VALUES)
+    assert not (store.path / "cache").exists()
 
 
 def test_a_store_that_cannot_be_written_keeps_nothing_and_works(make_store):
