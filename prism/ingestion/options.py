@@ -74,7 +74,7 @@ as the video allows."""
     """Whether a horizontal flip keeps the labels: `off` where left and right differ; `auto` follows the \
 prism.json of the source, and is on without one."""
     seed: int = 0
-    """Seed of the training windows and of the splits that are cut."""
+    """Seed of all random windows and of the splits that are cut."""
     name: Annotated[str, OmitDefault()] = ""
     """Name of the data set, for the titles of pages; empty: that of the store's folder."""
     layout: Annotated[str, Group("Classes and splits"), LAYOUTS] = "auto"
