@@ -105,12 +105,10 @@ class Page:
         message, self._buffer = self._buffer.split(b"\0", 1)
         return json.loads(message)
 
-    def size(self, width: int, height: int, reduced_motion: bool = False) -> None:
-        """Set the size of the view, and what the reader prefers."""
+    def size(self, width: int, height: int) -> None:
+        """Set the size of the view."""
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700}
         self.call("Emulation.setDeviceMetricsOverride", **screen)
-        preference = {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else ""}
-        self.call("Emulation.setEmulatedMedia", features=[preference])
 
     def open(self, page: Path) -> None:
         """Open a file and wait until it has loaded."""
@@ -130,9 +128,9 @@ class Page:
             raise RuntimeError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
-    def screenshot(self, whole: bool = False) -> bytes:
-        """The view, or the whole page, as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
+    def screenshot(self) -> bytes:
+        """The view as PNG."""
+        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
 
 
 def complaints(page: Page) -> list[str]:

@@ -42,16 +42,15 @@ class Exhibit:
         """A store of random pixels in `folder`/store."""
         return cls(folder, write_store(folder / "store", classes=classes, num_frames=8, size=size))
 
-    def condensed(self, name: str, vpc: int = 1, keyframes: int = 3, spread: float = 0.4) -> Path:
+    def condensed(self, name: str, keyframes: int = 3, spread: float = 0.4) -> Path:
         """A set of noise."""
-        num_videos = vpc * len(self.store.classes)
+        num_videos = len(self.store.classes)
         height, width = self.store.size
         generator = torch.Generator().manual_seed(num_videos)
         frames = 0.5 + spread * torch.randn(num_videos, 8, 3, height, width, generator=generator)
-        labels = torch.arange(len(self.store.classes)).repeat_interleave(vpc)
         made = CondensedSet(
             Float32().with_frames(frames, evenly_spread(num_videos, 8, keyframes)),
-            labels,
+            torch.arange(num_videos),
             classes=self.store.classes,
             normalisation=self.store.normalisation,
             flip=True,

@@ -58,8 +58,6 @@ def write_numbered(
     options: dict[str, str] | None = None,
     *,
     first: int = 0,
-    height: int = SIZE,
-    width: int = SIZE,
     container: dict[str, str] | None = None,
     turn: tuple[int, bool] | None = None,
 ) -> Path:
@@ -71,12 +69,12 @@ def write_numbered(
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w", options=container or {}) as output:
         stream = output.add_stream(codec, rate=25, options=options or {"preset": "ultrafast", "g": "12"})
-        stream.height, stream.width = height, width
+        stream.height = stream.width = SIZE
         stream.pix_fmt = {"mjpeg": "yuvj420p", "gif": "gray"}.get(codec, "yuv420p")
         if turn:
             stream.set_display_rotation(turn[0], hflip=turn[1])
         for number in range(first, first + num_frames):
-            pixels = numbered(number % 256, height, width)
+            pixels = numbered(number % 256)
             if turn:
                 pixels = np.rot90(pixels[:, ::-1] if turn[1] else pixels, -turn[0] // 90).copy()
             output.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
@@ -166,11 +164,9 @@ def write_numbered_images(folder: Path, num_frames: int, suffix: str = ".png") -
     return folder
 
 
-def write_classes(
-    root: Path, classes: tuple[str, ...] = ("jump", "walk"), videos: int = 4, num_frames: int = 20
-) -> Path:
-    """Write `root/<class>/v<k>.mp4`; every video shows other numbers."""
-    for c, label in enumerate(classes):
+def write_classes(root: Path, videos: int = 4, num_frames: int = 20) -> Path:
+    """Write `root/<class>/v<k>.mp4` for the classes jump and walk; every video shows other numbers."""
+    for c, label in enumerate(("jump", "walk")):
         for k in range(videos):
             write_numbered(root / label / f"v{k}.mp4", num_frames, first=50 * c + 7 * k)
     return root
