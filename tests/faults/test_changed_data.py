@@ -75,17 +75,10 @@ def test_a_store_that_changes_under_an_evaluation_stops_it(data, tmp_path, monke
 
 
 def test_a_store_that_changed_between_two_runs_is_refused_by_its_checksum_or_its_fingerprint(
-    data, tmp_path, monkeypatch
+    data, tmp_path, crashing_at
 ):
-    def stop(run: Condensation, step=Condensation.step) -> dict:
-        if run.iteration == 2:
-            raise KeyboardInterrupt
-        return step(run)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Condensation, "step", stop)
-        with pytest.raises(KeyboardInterrupt):
-            condense(data, output=tmp_path / "set", checkpoint_seconds=0, **TINY)
+    with crashing_at(2):
+        condense(data, output=tmp_path / "set", checkpoint_seconds=0, **TINY)
     replace(data)
     with pytest.raises(ArtifactError, match="belongs to another run: its store is"):
         condense(data, output=tmp_path / "set", resume=True, **TINY)
