@@ -1,4 +1,4 @@
-"""Fixtures that several test modules share: tiny clip stores, written without decoding a video, and crashes."""
+"""Fixtures that several test modules share: tiny clip stores, what verbs read, and crashes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from videos import write_classes
 from xdist.scheduler import LoadScopeScheduling
 
 from prism import testing
 from prism.artifacts.store import ClipSource, ClipStore
 from prism.condensation.loop import Step
 from prism.condensation.recorder import RunRecorder
+from prism.selection.select import select
 
 # The same examples on every machine: a test that fails for one developer fails for all.
 settings.register_profile(
@@ -118,6 +120,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
 def roomy(make_store: MakeStore) -> ClipStore:
     """A new store on which a network can be trained."""
     return make_store(train=10)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, videos and a set, of which every verb can make its output."""
+    folder = tmp_path_factory.mktemp("inputs")
+    write_store(folder / "store", train=2, val=0, test=1)
+    write_classes(folder / "videos", videos=2, num_frames=6)
+    select(folder / "store", output=folder / "set")
+    return folder
 
 
 @pytest.fixture

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import write_store
 from disk import FailingDisk
 from outputs import lasting
 from settings import either
-from videos import write_classes
 
 from prism.condensation.condense import condense
 from prism.errors import OutputError
@@ -65,15 +63,6 @@ VERBS: dict[str, tuple[str, Callable[..., object], dict[str, bool]]] = {
     "export": ("out", lambda at, to, **more: export(at / "set", to, to="tensors", **more), {}),
 }
 """The name of an output, what writes it, and what is added when it is repeated."""
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inputs")
-    write_store(folder / "store", train=2, val=0, test=1)
-    write_classes(folder / "videos", videos=2, num_frames=6)
-    select(folder / "store", output=folder / "set")
-    return folder
 
 
 @pytest.fixture(autouse=True)

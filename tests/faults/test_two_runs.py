@@ -10,9 +10,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 
 import pytest
-from conftest import write_store
 from test_disk import SCHEDULE, VERBS, prepared
-from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
@@ -20,15 +18,6 @@ from prism.errors import BusyError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.files import lock
 from prism.selection.select import select
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inputs")
-    write_store(folder / "store", train=10, val=0, test=1)
-    write_classes(folder / "videos", videos=3, num_frames=6)
-    select(folder / "store", output=folder / "set")
-    return folder
 
 
 @contextmanager
