@@ -58,7 +58,7 @@ def write_store(
     classes: int | list[str] = 2,
     train: int | list[int] = 4,
     val: int = 1,
-    test: int = 2,
+    test: int | list[int] = 2,
     random_test_windows: int = 0,
     num_frames: int = 8,
     size: int | tuple[int, int] = 48,
@@ -70,15 +70,15 @@ def write_store(
 
     Args:
         classes: number of classes, or their names, sorted.
-        train: training clips of each class, or a list with the number for every class.
+        train, test: clips of each class in that split, or a list with the number for every class.
         random_test_windows: further clips of each test video, in the split test-random.
         size: height and width, or both at once.
         frames: (N, T, 3, H, W) uint8 in the order of the store, in place of random pixels.
     """
     height, width = (size, size) if isinstance(size, int) else size
     names = classes if isinstance(classes, list) else [f"class{label}" for label in range(classes)]
-    per_class = {"train": train if isinstance(train, list) else [train] * len(names)}
-    per_class |= {"val": [val] * len(names), "test": [test] * len(names)}
+    wanted = {"train": train, "val": val, "test": test}
+    per_class = {split: num if isinstance(num, list) else [num] * len(names) for split, num in wanted.items()}
     sources = [
         ClipSource(split, name, f"{name}/{split}{i}.mp4", 0, 1, num_frames)
         for split in per_class
