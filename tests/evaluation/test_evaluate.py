@@ -218,22 +218,8 @@ def test_a_third_party_set_is_scored_whatever_it_says_of_its_source(store, sourc
 # Resuming by seed.
 
 
-def test_an_evaluation_killed_after_its_first_seed_resumes_to_the_runs_of_an_uninterrupted_one(
-    store, chosen, tmp_path, trained_seeds
-):
-    uninterrupted = score(chosen, store, seeds=3, output=tmp_path / "whole.json")
-    replace(uninterrupted, runs=uninterrupted.runs[:1]).save(tmp_path / "r.json")
-    trained_seeds.clear()
-    resumed = score(chosen, store, seeds=3, output=tmp_path / "r.json", resume=True)
-    assert sorted(trained_seeds) == [1, 2]
-    assert without_seconds(resumed) == without_seconds(uninterrupted)
-    kept = Result.load(tmp_path / "r.json")
-    assert kept == resumed
-    assert replace(kept, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
-
-
 def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_path, monkeypatch):
-    uninterrupted, original = score(chosen, store, seeds=3), module.train
+    uninterrupted, original = score(chosen, store, seeds=3, output=tmp_path / "whole.json"), module.train
 
     def stopped(*given: object, seed: int, **options: object) -> float:
         if seed == 2:
@@ -244,10 +230,13 @@ def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_pa
         patch.setattr(module, "train", stopped)
         with pytest.raises(Interrupted, match=r"done are kept\. Run the same command with --resume"):
             score(chosen, store, seeds=3, workers=1, output=tmp_path / "r.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"r.json", "whole.json"}
     assert [run.seed for run in Result.load(tmp_path / "r.json").runs] == [0, 1]
     resumed = score(chosen, store, seeds=3, output=tmp_path / "r.json", resume=True)
     assert without_seconds(resumed) == without_seconds(uninterrupted)
+    kept = Result.load(tmp_path / "r.json")
+    assert kept == resumed
+    assert replace(kept, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
 
 
 def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chosen, tmp_path, trained_seeds):
