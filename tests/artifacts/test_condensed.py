@@ -169,13 +169,6 @@ def test_a_rendered_set_interpolates_between_its_stored_keyframes(condensed):
         np.testing.assert_allclose(clips[v].flatten(1).numpy().T, expected, atol=1e-5)
 
 
-def test_uint8_keeps_real_clips_to_the_last_bit():
-    pixels = torch.arange(256, dtype=torch.uint8).repeat(3).view(1, 3, 16, 16)
-    stored = as_numbers("keyframes", pixels.float() / 255, "uint8")
-    assert torch.equal(stored["keyframes"], pixels)
-    assert torch.equal((decoded(pixels.float() / 255, "uint8") * 255).round().to(torch.uint8), pixels)
-
-
 def decoded(frames: torch.Tensor, number_format: str) -> torch.Tensor:
     stored = as_numbers("dynamic", frames, number_format)
     return from_numbers("dynamic", stored, torch.arange(len(frames)))
