@@ -145,7 +145,6 @@ MISTAKES = {
     "output in /proc": ("select {store} -o /proc/out", "has no room for a file beside it."),
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),
-    "output exists": ("condense {store} -o {at}/file", "exists already"),
     "output below a file": ("condense {store} -o {at}/file/out", "File exists. Choose an output in a folder"),
     "folder as output": ("select {store} -o {at}/empty", "is a folder"),
     "store as set": ("evaluate {store} --data {store}", "is a clip store, not a condensed set. prism condense"),
@@ -155,8 +154,6 @@ MISTAKES = {
     "neither set nor train": ("evaluate --data {store}", "either a condensed set or a store to --train on"),
     "both set and train": ("evaluate {set} --train {store} --data {store}", "not both"),
     "no hidden size": ("evaluate {set} --data {store} --hidden 9", "but convnet3d does not have that option"),
-    "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
-    "info on nothing": ("info {at}/missing", "does not exist"),
     "info on a folder": ("info {at}/empty", "is a folder, not a condensed set, a result or a clip store"),
     "info on text": ("info {at}/file", "is a file of another kind, not a condensed set"),
 }
