@@ -13,12 +13,12 @@ import safetensors.torch
 from fuzz import TARGETS, Target, make_result, make_set, make_store, mutated
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from settings import either
+from settings import either, refusal_of
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.errors import PrismError
+from prism.errors import ArtifactError
 from prism.reports.text import printable
 
 Spoil = Callable[[Path], object]
@@ -108,9 +108,7 @@ def spoiled(kind: str, name: str, good: dict[str, Path], folder: Path) -> Path:
 @pytest.mark.parametrize(("kind", "name"), SPOILED)
 def test_a_bad_file_gives_a_sentence_on_one_line(kind, name, good, tmp_path):
     path = spoiled(kind, name, good, tmp_path)
-    with pytest.raises(PrismError) as caught:
-        READ[kind](path)
-    sentence = str(caught.value)
+    sentence = refusal_of(ArtifactError, READ[kind], path)
     assert sentence.startswith(SPOILED[kind, name][1].format(path=path))
     assert sentence.endswith((".", "?"))
     assert str(path) in sentence
