@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Crash
-from settings import command, contents
+from settings import command, contents, of_subject
 
 from prism.artifacts.estimates import of_mean
 from prism.artifacts.results import Data, NetworkRun, Result, Subject
@@ -48,13 +48,9 @@ seeds = 2
 """
 
 
-def cell_of(name: str, data: str, label: str, vpc: int = 1, network: str = "convnet3d", metric: str = "") -> Cell:
+def cell_of(name: str, data: str, label: str, vpc: int = 1) -> Cell:
     cells = exhibit(name).cells[data]
-    (found,) = [
-        cell
-        for cell in cells
-        if (cell.label, cell.vpc, cell.network) == (label, vpc, network) and metric in ("", cell.metric)
-    ]
+    (found,) = [one for one in cells if (one.label, one.vpc, one.network) == (label, vpc, "convnet3d")]
     return found
 
 
@@ -427,8 +423,7 @@ SEVENTEEN = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed="17
 
 def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows(line_of):
     plain = line_of(SEVENTEEN, [17.9])
-    result = plain.row.first
-    taken = replace(plain, row=Row((replace(result, subject=replace(result.subject, stored_clips=2150)),)))
+    taken = replace(plain, row=Row((of_subject(plain.row.first, stored_clips=2150),)))
     table = exhibit("table6a")
     alone, beside = (Comparison(table, "full", lines, Path("out")) for lines in ((plain,), (plain, taken)))
     assert "stored clips" not in alone.to_markdown()
@@ -483,8 +478,7 @@ def test_a_caution_stands_once_for_all_sets_of_a_row_and_its_options_go_into_a_r
     def set_of(seed: int) -> Result:
         scored = zip(line.row.first.runs, (0.7 * seed, 0.7), strict=True)
         runs = tuple(replace(run, seed=run.seed + 2 * seed, train_loss=loss) for run, loss in scored)
-        subject = replace(line.row.first.subject, config={"seed": seed})
-        return replace(line.row.first, subject=subject, runs=runs, config={"seeds": 3})
+        return replace(of_subject(line.row.first, config={"seed": seed}), runs=runs, config={"seeds": 3})
 
     line = line_of(SEVENTEEN, [40.0, 41.0])
     lines = line, replace(line, row=Row((set_of(0), set_of(1))))
