@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import write_store
 
 import prism
 from examples import class_incremental
-from prism import testing
-from prism.artifacts.store import ClipSource
 
 ROOT = Path(__file__).parent.parent
 NUM_CLASSES, NUM_TAKES, CLIPS = 6, 3, {"train": 3, "val": 1, "test": 1}
@@ -23,10 +22,9 @@ NUM_CLASSES, NUM_TAKES, CLIPS = 6, 3, {"train": 3, "val": 1, "test": 1}
 def store(tmp_path_factory):
     """Six classes of grey, with sets beside: condensed videos, and takes of two seeds."""
     folder, names = tmp_path_factory.mktemp("uses"), [f"grey{label}" for label in range(NUM_CLASSES)]
-    drawn = [(split, label, i) for split in CLIPS for label in range(NUM_CLASSES) for i in range(CLIPS[split])]
-    sources = [ClipSource(split, names[label], f"{split}/{label}/{i}.mp4", 0, 1, 8) for split, label, i in drawn]
-    frames = np.stack([np.full((8, 3, 48, 48), 40 * label + i, np.uint8) for _, label, i in drawn])
-    store = testing.write_store(folder / "store", names, sources, frames)
+    greys = [40 * label + i for num in CLIPS.values() for label in range(NUM_CLASSES) for i in range(num)]
+    frames = np.stack([np.full((8, 3, 48, 48), grey, np.uint8) for grey in greys])
+    store = write_store(folder / "store", classes=names, frames=frames, **CLIPS)
     fast = {"width": 2, "batch_real": 2, "iterations": 2}
     prism.condense(store, output=folder / "condensed.safetensors", device="cpu", progress=False, **fast)
     for seed in range(2):
