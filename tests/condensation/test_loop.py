@@ -11,7 +11,7 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
-from settings import CPU, PAPER, load_telemetry, setup_of, threads, wait_for
+from settings import CPU, PAPER, load_telemetry, refusal_of, setup_of, threads, wait_for
 from settings import started as started_with
 
 from prism.artifacts.clips import as_pixels
@@ -36,10 +36,6 @@ TINY = PAPER | {"width": 4, "batch_real": 2, "iterations": 8, "static_iterations
 """A run of a tenth of a second."""
 
 
-def config(**options: object) -> CondenseConfig:
-    return CondenseConfig(**(TINY | options))  # type: ignore[arg-type]
-
-
 def run_tiny(store: ClipStore, output: Path | None = None, **options: object) -> CondensedSet:
     return condense(store, output=output, device="cpu", **(TINY | options))  # type: ignore[arg-type]
 
@@ -49,7 +45,8 @@ def started(store: ClipStore, **options: object) -> Condensation:
 
 
 def first_videos(store: ClipStore, classes: range = range(2), **options: object) -> KeyFrameVideos:
-    return KeyFrames().start(store, config(**options), CPU, classes)
+    config = CondenseConfig(**(TINY | options))  # type: ignore[arg-type]
+    return KeyFrames().start(store, config, CPU, classes)
 
 
 # Where a video starts.
@@ -498,12 +495,10 @@ def test_a_checkpoint_without_resume_is_refused(store, unfinished):
     assert checkpoint_path(unfinished).exists()
 
 
-def test_resuming_with_another_option_or_store_is_refused_by_name(store, make_store, unfinished):
+def test_resuming_with_another_option_is_refused_by_name(store, unfinished):
     before = checkpoint_path(unfinished).read_bytes()
     with pytest.raises(ArtifactError, match=r"--insertion is 'gradient', not 'l2'"):
         run_tiny(store, unfinished, resume=True, insertion="l2")
-    with pytest.raises(ArtifactError, match="its store is"):
-        run_tiny(make_store(seed=9), unfinished, resume=True)
     assert checkpoint_path(unfinished).read_bytes() == before
 
 
@@ -556,9 +551,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, unfinished, dama
         "other shapes": safetensors.torch.save({"frames": torch.ones(3), "mask": torch.ones(2)}, metadata),
     }
     path.write_bytes(changed[damage])
-    with pytest.raises(ArtifactError, match="damaged") as caught:
-        run_tiny(store, unfinished, resume=True)
-    assert "\n" not in str(caught.value)
+    assert "damaged" in refusal_of(ArtifactError, run_tiny, store, unfinished, resume=True)
 
 
 # What stops a run.
