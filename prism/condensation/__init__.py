@@ -77,7 +77,8 @@ every vpc, method and seed with the same network_seed shares them."""
     """Channels of the network's first block; 0 for the published number."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format in which the network embeds real clips: bfloat16 is about twice as fast where the processor \
-has instructions for it, and `auto` takes it on such GPUs. Class means, losses and gradients are float32 in either."""
+has instructions for it, and `auto` takes it on such GPUs. Class means, losses and gradients are float32 in \
+either."""
     storage: str = "float32"
     quality: Annotated[int, between(0, 100)] = 50
     """h264: what the compression keeps, 0 to 100, as in `prism select`."""
