@@ -79,6 +79,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda *_: Clips(FRAMES, LABELS[:1], NAMES), "labels must be (2,) to match"),
         (lambda *_: Clips(FRAMES, LABELS.int(), NAMES), "labels must be a tensor of int64, got torch.int32"),
         (lambda *_: Clips(FRAMES, [0, 1], NAMES), "labels must be a tensor of int64, got a list"),
+        (lambda *_: Clips(FRAMES, LABELS + 1, NAMES), "labels must lie in 0.."),
         (lambda *_: Clips(FRAMES, LABELS, NAMES[:1]), "must lie in 0..0"),
     ],
     ArtifactError: [

@@ -87,8 +87,19 @@ def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path
     assert Result.load(tmp_path / "result.json") == result
 
 
-def test_the_hits_of_a_network_are_counted_by_recording_and_make_its_score(store, chosen):
-    result = score(chosen, store)
+def test_the_result_of_a_store_counts_the_clips_that_were_drawn_of_it_and_says_what_guesses_score(make_store):
+    store = make_store(classes=6, train=3)
+    for vpc, clips in {0: 18, 2: 12}.items():
+        result = score(None, store, train=store, train_vpc=vpc, seeds=1)
+        subject, clip = result.subject, 8 * 3 * 48 * 48
+        assert (subject.num_videos, subject.num_keyframes) == (clips, 8 * clips)
+        assert (subject.num_bytes, subject.float32_bytes) == (clips * clip, 4 * clips * clip)
+        assert result.data.chance == {"top1": 1 / 6, "top5": 5 / 6}
+
+
+def test_the_hits_of_a_network_are_counted_by_recording_and_make_its_score(make_store):
+    store = make_store(classes=6)
+    result = score(select(store), store)
     clips = [sum(map(int, of_class.split())) for of_class in result.data.recordings]
     assert clips == store.counts("test").tolist()
     for run in result.runs:

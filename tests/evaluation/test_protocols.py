@@ -86,15 +86,16 @@ def test_three_passes_score_three_windows_of_each_test_video_in_class_order(wind
     assert len({clips.frames.numpy().tobytes() for clips, _ in scored}) == 3
 
 
-def test_wang2024_mirrors_scored_clips_anew_for_each_network_and_only_where_that_keeps_the_labels(
+def test_wang2024_mirrors_scored_clips_anew_for_each_network_where_that_keeps_the_labels_and_clean_none(
     make_store, windows, chosen, scored
 ):
     score(chosen, windows, epochs=2, seeds=2)
     assert len({flips for _, flips in scored}) == 2
-    scored.clear()
     one_sided = make_store(test=3, random_test_windows=3, flip=False)
-    score(select(one_sided), one_sided, epochs=2, seeds=2)
-    assert [flips for _, flips in scored] == [None] * 6
+    for store, protocol, num in ((one_sided, "wang2024", 6), (windows, "clean", 2)):
+        scored.clear()
+        score(select(store), store, protocol, epochs=2, seeds=2)
+        assert [flips for _, flips in scored] == [None] * num
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

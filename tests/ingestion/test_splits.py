@@ -73,6 +73,13 @@ def test_splits_that_the_source_names_stay():
     assert assign_splits(listed, IngestConfig()) == listed
 
 
+def test_videos_are_ordered_by_split_then_by_class_whose_numbers_count():
+    listed = [v for split in ("test", "train") for label in ("10", "2") for v in videos(label, 2, split)]
+    found = split_videos(Listing(Path(), listed), IngestConfig(val_fraction=0.0))
+    wanted = [(split, label) for split in ("train", "test") for label in ("2", "2", "10", "10")]
+    assert [(video.split, video.label) for video in found] == wanted
+
+
 def test_classes_that_cannot_be_learned_are_named():
     with pytest.raises(SourceError, match="only class 'jump', but it takes at least two"):
         assign_splits(videos("jump", 5), IngestConfig())
