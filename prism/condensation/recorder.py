@@ -71,14 +71,14 @@ class RunRecorder:
         self.checkpoint, self.checkpoint_seconds, self.seconds = checkpoint_path(output), checkpoint_seconds, 0.0
         self.telemetry = TelemetryWriter(telemetry_path(output))
         try:
-            kept = self._continue() if how.resume and self.checkpoint.exists() else 0
-            self.telemetry.keep(kept)
+            if not (is_continued := how.resume and self.checkpoint.exists()):
+                # First of all: it must not outlive the telemetry that it counts on.
+                discard(self.checkpoint)
+            self.telemetry.keep(self._continue() if is_continued else 0)
         except BaseException:
             self.telemetry.close()
             raise
-        if kept == 0:
-            # A checkpoint that is not continued must not outlive the telemetry that it counts on.
-            discard(self.checkpoint)
+        if not is_continued:
             shutil.rmtree(shards_path(output), ignore_errors=True)
             store = as_text(str(self.store.path))
             shown = {"config": source["config"], "classes": source.get("classes"), "store": store}

@@ -524,6 +524,20 @@ def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, unfinish
     assert unfinished.read_bytes() == run_tiny(store).to_bytes()
 
 
+def test_overwriting_that_is_killed_at_once_keeps_the_telemetry_as_long_as_its_checkpoint(
+    store, unfinished, monkeypatch
+):
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    before = telemetry_path(unfinished).read_bytes()
+    monkeypatch.setattr(recorder, "discard", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_tiny(store, unfinished, overwrite=True)
+    assert checkpoint_path(unfinished).exists()
+    assert telemetry_path(unfinished).read_bytes() == before
+
+
 def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, output, monkeypatch):
     made = run_tiny(store, output)
     written, told = output.read_bytes(), telemetry_path(output).read_bytes()
