@@ -8,7 +8,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count, islice
 from typing import Any, ClassVar, TypeVar
 
@@ -154,6 +154,10 @@ class DrawnAhead:
         return copied, is_sent
 
 
+def _initialise(seed: int, name: str, network: nn.Module, number: int) -> None:
+    initialise(network, generator(seed, name, number))
+
+
 class RandomNetworks:
     """Random network of each iteration, with the mean embeddings of real clips under it.
 
@@ -222,9 +226,9 @@ class RandomNetworks:
         They are `config.batch_real` random ones, mirrored at random where that keeps the labels.
         """
         batch = self._batch(self.number_of(iteration), self.holds_frames(iteration))
-        for label in self.classes:
-            of_class = self.real.labels[batch[0]] == label
-            yield self._shown(*(of_batch[of_class] for of_batch in batch))
+        counts = self.real.labels[batch[0]].unique_consecutive(return_counts=True)[1].tolist()
+        for of_class in zip(*(part.split(counts) for part in batch), strict=True):
+            yield self._shown(*of_class)
 
     def class_means(self, iteration: int) -> Tensor:
         """(C, D) mean embeddings of the real clips of an iteration (equation 8); the store keeps them."""
@@ -263,7 +267,7 @@ class RandomNetworks:
         drawn = self.config.network_seed, self.name, number, self.precision
         if any(getattr(one, "drawn", None) != drawn for one in (self.network, self.real_network)):
             if self.device.type == "cpu":
-                self._initialise(self.network, number)
+                _initialise(self.config.network_seed, self.name, self.network, number)
             else:
                 self._ahead.give(self.network, number, following)
             if self.real_network is not self.network:
@@ -273,12 +277,10 @@ class RandomNetworks:
             self.network.drawn = self.real_network.drawn = drawn  # type: ignore[assignment]
         return self.network
 
-    def _initialise(self, network: nn.Module, number: int) -> None:
-        initialise(network, generator(self.config.network_seed, self.name, number))
-
     @cached_property
     def _ahead(self) -> DrawnAhead:
-        return DrawnAhead(self.network, self.device, self._initialise)
+        # A method would keep this object, and its clips on the GPU, until Python looks for circles.
+        return DrawnAhead(self.network, self.device, partial(_initialise, self.config.network_seed, self.name))
 
     def _batch(self, number: int, held: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Real clips of a network: (n,) positions, whether each is mirrored, and the frame that it holds or -1."""

@@ -1,8 +1,10 @@
 """Random networks: which network and which real clips an iteration has, and how many go through it at a time."""
 
+import gc
 import os
 import signal
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, count, pairwise
@@ -331,13 +333,31 @@ class Moment:
         self.is_pending = False
 
 
-@pytest.mark.parametrize("name", ["convnet3d", "custom:Network"])
-def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch, name):
-    monkeypatch.setattr(ConvNet3D, "name", name)
+@pytest.fixture
+def pretended(monkeypatch) -> None:
+    """Memory that is not pinned, and events, of a GPU that is not there."""
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, pin_memory=False, **options: empty(*size, **options))
     cuda = SimpleNamespace(Event=Moment, current_stream=lambda device: None)
     monkeypatch.setattr("prism.condensation.networks.cuda", cuda)
+
+
+@pytest.mark.usefixtures("pretended")
+def test_networks_that_nobody_has_any_more_give_their_clips_back_at_once(store):
+    networks = numbered(store)
+    assert networks._ahead.copies
+    feed = weakref.ref(networks.feed)
+    gc.disable()
+    del networks
+    found = feed()
+    gc.enable()
+    assert found is None
+
+
+@pytest.mark.usefixtures("pretended")
+@pytest.mark.parametrize("name", ["convnet3d", "custom:Network"])
+def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch, name):
+    monkeypatch.setattr(ConvNet3D, "name", name)
     network, expected = (build("convnet3d", "cpu", num_classes=2, num_frames=4, size=48, width=2) for _ in "ab")
     working = list[torch.nn.Module]()
 
