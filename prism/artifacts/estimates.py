@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from operator import sub
 from pathlib import Path
 from statistics import fmean, stdev
@@ -278,7 +278,8 @@ def t_quantile(degrees: float) -> float:
     return math.sqrt(degrees) * math.tan(np.interp(0.95, shares, angles))
 
 
-@cache
+# Degrees of leads are hardly ever met again, and each takes 320 kB.
+@lru_cache(maxsize=16)
 def _t_distribution(degrees: float) -> tuple[np.ndarray, np.ndarray]:
     """Angles in t = √degrees · tan(angle), and the share of Student's distribution within −t..t of each."""
     # The angle has a density like cos(angle)^(degrees − 1), on a finite range.

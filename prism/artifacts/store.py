@@ -273,9 +273,7 @@ class ClipStore:
         labels = self.labels[at.start : at.stop]
         # Sorting by label + a random fraction shuffles within the classes and keeps them in order.
         order = torch.argsort(labels + torch.rand(len(labels), generator=generator, dtype=torch.float64))
-        counts = self.counts("train")
-        rank = torch.arange(len(labels)) - (counts.cumsum(0) - counts)[labels]
-        return order[rank < num]
+        return torch.cat([of_class[:num] for of_class in order.split(self.counts("train").tolist())])
 
     def require_vpc(self, vpc: int, option: str) -> None:
         """Raise a ConfigError if a class has fewer than `vpc` training clips."""
