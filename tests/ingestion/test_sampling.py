@@ -87,12 +87,6 @@ def test_every_video_and_every_seed_draws_another_window_and_these_are_spread_ov
     assert abs(sum(starts) / len(starts) - 50) < 3
 
 
-def test_known_windows():
-    assert centre_window(24, 8, 2).indices(8, 24) == [4, 6, 8, 10, 12, 14, 16, 18]
-    assert centre_window(10, 8, 4) == Window(1, 1)
-    assert centre_window(3, 5, 4).indices(5, 3) == [0, 1, 2, 2, 2]
-
-
 def test_the_stride_of_a_rate_is_the_nearest_whole_one():
     for rate, fps, stride in ((30, 2.0, 15), (25, 2.0, 12), (1, 2.0, 1), (Fraction(30_000, 1001), 7.5, 4)):
         config = IngestConfig(num_frames=2, sampling="fps", fps=fps)
