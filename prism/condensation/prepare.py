@@ -314,27 +314,31 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
     if not missing:
         return
     note(f"{said} beside the clips. Every later run on these clips shares them.", enabled=run.progress)
-    keep: Callable[[tuple[int, bool]], None] = partial(_keep, networks)
+    keep: Callable[[tuple[int, bool]], str] = partial(_keep, networks)
     if run.executor is not None:
         keep = partial(_keep_elsewhere, networks.store, networks.config, run.device, networks.name, block)
     done = total - block * len(missing)
     stopped = "stopped; class means that are done are kept. Run the same command to continue."
     with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
-        for _ in completed(run.executor, keep, missing):
+        for need, name in completed(run.executor, keep, missing):
+            # A worker that has another device names its files otherwise.
+            files[need] = replace(files[need], path=files[need].path.with_name(name))
             bar(block)
+    networks.kept = lambda *need: files[need]
 
 
-def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> None:
+def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> str:
     (block, held), file = need, networks.kept(*need)
     if file.load() is None:
         numbers = range(block * networks.block, (block + 1) * networks.block)
         file.save(torch.stack([networks.compute_means(number, held) for number in numbers]))
+    return file.path.name
 
 
 def _keep_elsewhere(
     store: ClipStore, config: Any, device: str, name: str, block: int, need: tuple[int, bool]
-) -> None:
-    _keep(_of_worker(store, config).named_networks(pick_device(device), name=name, block=block), need)
+) -> str:
+    return _keep(_of_worker(store, config).named_networks(pick_device(device), name=name, block=block), need)
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:

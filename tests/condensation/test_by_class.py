@@ -2,18 +2,22 @@
 
 import contextlib
 import sys
+import threading
 from collections import Counter
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from settings import PAPER, load_telemetry
 
+from prism.artifacts import cache
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.by_class import ClassOrder, shares
 from prism.condensation.condense import condense, condense_classes, resolve
+from prism.condensation.networks import RandomNetworks
 from prism.condensation.options import CondenseConfig
 from prism.condensation.recorder import checkpoint_path, shards_path
 from prism.errors import ArtifactError, ConfigError
@@ -81,6 +85,20 @@ class InAnotherFolder(Executor):
         with contextlib.chdir("/"):
             future.set_result(function(*arguments))
         return future
+
+
+def test_the_machine_that_starts_a_run_embeds_no_clips_of_workers_on_another_device(
+    uneven, executor, tmp_path, monkeypatch
+):
+    here, compute = threading.get_ident(), RandomNetworks.compute_means
+
+    def elsewhere(*given: object) -> torch.Tensor:
+        assert threading.get_ident() != here
+        return compute(*given)
+
+    monkeypatch.setattr(cache, "rounding", lambda device: [threading.get_ident() == here])
+    monkeypatch.setattr(RandomNetworks, "compute_means", elsewhere)
+    condense(uneven, executor=executor, output=tmp_path / "set", **TINY)
 
 
 def test_shares_start_as_the_set_that_a_path_names_where_the_command_runs(uneven, tmp_path, monkeypatch):
