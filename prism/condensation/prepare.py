@@ -220,8 +220,7 @@ class Setup:
     def unit_rate(self, run: Condensation) -> float:
         """The learning rate 1/λ at the start, measured on the first few classes, whichever are condensed."""
         every, first = len(self.store.classes), run.preparation
-        is_independent = self.method.independent_classes and self.objective.independent_classes
-        probed = run.networks.of_classes(range(min(PROBED, every) if is_independent else every))
+        probed = run.networks.of_classes(range(min(PROBED, every) if self.independent_classes else every))
         videos = self._videos(probed.device, probed.classes)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
 
