@@ -176,7 +176,7 @@ class Setup:
         labels = [label for label in networks.classes for _ in range(self.config.vpc)]
         made, shape = partial(_require, METHODS, self.config.method), (len(labels), self.store.num_frames)
         wanted = f"the labels {labels}, one class after the other"
-        made(wanted, videos.labels, videos.labels.tolist() == labels)
+        made(wanted, videos.labels, _is_like(videos.labels, shape[:1]) and videos.labels.tolist() == labels)
         made(f"a mask (V, T) = {shape}", videos.mask, _is_like(videos.mask, shape))
         return Condensation(self.method, videos, networks, self.objective, self.rule)
 
