@@ -23,7 +23,7 @@ class ExportConfig(Options, section="export"):
     """Options of `prism export`."""
 
     to: Annotated[str, Group("The export"), FORMATS] = "videofolder"
-    """`videofolder`: train/<class>/<id>.mp4 and metadata.csv. `webdataset`: tar shards of <key>.mp4 and \
+    """`videofolder`: train/<class>/<id>.mp4 and metadata.jsonl. `webdataset`: tar shards of <key>.mp4 and \
 <key>.cls. `tensors`: one file of all clips, to the last bit. `gif`: a sheet on which all videos play, \
 or clips of a store."""
     result: str = ""

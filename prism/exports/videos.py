@@ -28,7 +28,7 @@ from prism.artifacts.encodings.sparse import UInt8
 from prism.artifacts.store import ClipStore, Split
 from prism.errors import ConfigError
 from prism.machine.files import write_synced
-from prism.machine.text_io import canonical_json, csv_text, printable
+from prism.machine.text_io import canonical_json, printable
 
 Shown = tuple[Tensor, Tensor]
 """A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""
@@ -95,9 +95,9 @@ class Mp4s(Format):
 
 @dataclass(frozen=True)
 class VideoFolder(Mp4s):
-    """`train/<class>/<id>.mp4`, and `metadata.csv` of Hugging Face."""
+    """`train/<class>/<id>.mp4`, and `metadata.jsonl` of Hugging Face, which reads numbers into a CSV."""
 
-    data_files: ClassVar[tuple[str, ...]] = ("train/*/*.mp4", "metadata.csv")
+    data_files: ClassVar[tuple[str, ...]] = ("train/*/*.mp4", "metadata.jsonl")
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         folders, rows = folder_names(condensed.classes), []
@@ -107,9 +107,9 @@ class VideoFolder(Mp4s):
             data, shown = self.mp4(condensed, video)
             name = f"train/{folders[label]}/{video:06}.mp4"
             write_synced(path / name, data)
-            rows.append((name, condensed.classes[label]))
+            rows.append(f"{canonical_json({'file_name': name, 'label': condensed.classes[label]})}\n")
             yield shown
-        write_synced(path / "metadata.csv", csv_text(("file_name", "label"), rows).encode())
+        write_synced(path / "metadata.jsonl", "".join(rows).encode())
 
 
 def folder_names(classes: tuple[str, ...]) -> list[str]:

@@ -140,7 +140,7 @@ def test_the_page_has_what_the_hub_looks_for_and_no_name_breaks_out_of_it(chosen
     found = hub.DatasetCard.load(tmp_path / "out" / "README.md")
     assert found.data.license == "unknown"
     assert found.data.task_categories == ["video-classification"]
-    assert found.data.configs[0]["data_files"][0]["path"] == ["train/*/*.mp4", "metadata.csv"]
+    assert found.data.configs[0]["data_files"][0]["path"] == ["train/*/*.mp4", "metadata.jsonl"]
     assert "2 videos of 2 classes" in found.text
     assert found.text.count("```") == 3
 

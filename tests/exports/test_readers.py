@@ -20,8 +20,8 @@ from prism.exports.videos import decoded
 from prism.ingestion.build import ingest
 from prism.selection.select import select
 
-CLASSES = ["air drumming", "jump", "test"]
-"""One with a space, and one that `datasets` would take for a split."""
+CLASSES = ["None", "air drumming", "test"]
+"""One that `datasets` would read as nothing in a CSV, one with a space, and one that it would take for a split."""
 
 
 def smooth(num: int, num_frames: int = 6, size: tuple[int, int] = (32, 48)) -> np.ndarray:
@@ -65,7 +65,7 @@ def test_datasets_reads_a_video_folder_with_its_labels(chosen, datasets, tmp_pat
 
 def test_torchvision_and_fiftyone_find_a_folder_for_each_class(chosen, tmp_path):
     export(chosen, tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out" / "train").iterdir()) == ["air_drumming", "jump", "test"]
+    assert sorted(path.name for path in (tmp_path / "out" / "train").iterdir()) == ["None", "air_drumming", "test"]
     paths = sorted((tmp_path / "out" / "train").rglob("*.mp4"), key=lambda path: path.stem)
     assert [path.parent.name.replace("_", " ") for path in paths] == [CLASSES[label] for label in chosen.labels]
     assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == CLASSES
