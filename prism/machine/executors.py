@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, ThreadPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,8 +39,9 @@ def completed(
         yield from ((item, function(item)) for item in items)
         return
     remote = partial(_remote, function, versions(), os.getpid())
-    futures = {executor.submit(remote, item): item for item in items}
+    futures = dict[Future[Found], Item]()
     try:
+        futures.update((executor.submit(remote, item), item) for item in items)
         for future in as_completed(futures):
             yield futures[future], future.result()
     except Exception as error:

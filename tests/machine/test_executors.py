@@ -198,9 +198,10 @@ def test_a_cluster_that_does_not_answer_is_refused_in_one_sentence():
 
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
     says = r"lost what it was to compute \(BrokenProcessPool\)\. Run the same command again to go on\."
-    spawn = get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn) as executor, pytest.raises(EngineError, match=says):
-        list(completed(executor, end_the_process, [0]))
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        for _ in ("as it dies", "afterwards"):
+            with pytest.raises(EngineError, match=says):
+                list(completed(executor, end_the_process, [0]))
 
 
 def num_threads(_: int) -> int:
