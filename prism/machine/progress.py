@@ -22,7 +22,12 @@ def no_progress(steps: int = 1, /, **shown: object) -> None:
 
 def is_watched() -> bool:
     """Whether stderr is read while it is written, on a terminal or in a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return _is_terminal() or "ipykernel" in sys.modules
+
+
+def _is_terminal() -> bool:
+    # A program without a console has no stderr.
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextmanager
@@ -37,7 +42,7 @@ def progress_bar(
     if not enabled:
         yield no_progress
         return
-    lock, started, is_terminal = threading.Lock(), time.monotonic(), sys.stderr.isatty()
+    lock, started, is_terminal = threading.Lock(), time.monotonic(), _is_terminal()
     reached, said, values = done, started, dict[str, object]()
 
     def state(seconds: float) -> str:
@@ -76,5 +81,5 @@ def progress_bar(
 
 def note(text: str, *, enabled: bool = True) -> None:
     """Print a line on stderr, above a progress bar if one is drawn."""
-    if enabled and text:
-        print(f"{CLEARED if sys.stderr.isatty() else ''}{printable(text)}", file=sys.stderr, flush=True)
+    if enabled and text and sys.stderr is not None:
+        print(f"{CLEARED if _is_terminal() else ''}{printable(text)}", file=sys.stderr, flush=True)

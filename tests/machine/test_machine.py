@@ -134,10 +134,12 @@ def test_a_terminal_has_one_line_whose_end_is_left_out_and_notes_stand_above_it(
     assert last.endswith("\n")
 
 
-def test_python_shows_progress_where_somebody_sees_it(monkeypatch):
+def test_python_shows_progress_where_somebody_sees_it(monkeypatch, capsys):
     assert not Run().progress
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert Run().progress
+    monkeypatch.setattr(sys, "stderr", None)
+    assert (Run().progress, progress.note("careful"), capsys.readouterr().out) == (False, None, "")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
