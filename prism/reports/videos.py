@@ -39,15 +39,13 @@ def find_sets(rows: Sequence[Row]) -> tuple[list[tuple[str, CondensedSet]], list
         for one in (one for one in row.results if one.subject.kind == "condensed" and one.subject.path):
             path = one.locate(one.subject.path)
             name = one.label if labels[one.label] == 1 else f"{one.label} ({path.stem})"
-            if path in found:
-                break
             try:
-                condensed = CondensedSet.load(path)
+                condensed = found[path][1] if path in found else CondensedSet.load(path)
             except (PrismError, OSError) as error:
                 problems[path] = f"Set {name} cannot be shown: {error}"
                 continue
             if condensed.fingerprint == one.subject.fingerprint:
-                found[path] = name, condensed
+                found.setdefault(path, (name, condensed))
                 break
             problems[path] = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
     return list(found.values()), list(problems.values())

@@ -192,6 +192,8 @@ def test_a_set_that_is_missing_or_has_changed_since_is_named(exhibit):
     page = page_of(paths)
     assert "has changed since it was evaluated" in page
     assert "of 8 stored" not in page
+    again = exhibit.of_set(exhibit.condensed("set.safetensors", keyframes=2), label="Again")
+    assert "has changed since it was evaluated" in page_of([*paths, again])
     (exhibit.folder / "set.safetensors").unlink()
     words = Words(page_of(paths)).text
     assert re.search(r"Set PRISM cannot be shown: '.*set\.safetensors' does not exist\.", words)
