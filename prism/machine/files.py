@@ -166,9 +166,13 @@ def lock(output: str | Path | None) -> Iterator[None]:
         try:
             held.acquire()
         except Timeout:
-            if not path.exists():
+            with contextlib.suppress(Timeout):
+                held.acquire()  # The other run may just have ended.
+            if not held.is_locked and not path.exists():
                 raise OutputError(f"output '{output}' has no room for a file beside it. {ELSEWHERE}") from None
-            raise BusyError(f"another run is writing '{output}'. Wait for it, or choose another output.") from None
+            if not held.is_locked:
+                busy = f"another run is writing '{output}'. Wait for it, or choose another output."
+                raise BusyError(busy) from None
     try:
         yield
     finally:
