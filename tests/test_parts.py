@@ -219,7 +219,6 @@ UNUSABLE = [
     (Alike, f"the rule '{HERE}:Alike' {UNRELATED}"),
     (Alike(), f"the rule '{HERE}:Alike' {UNRELATED}"),
     (f"{HERE}:Alike", f"the rule '{HERE}:Alike' {UNRELATED}"),
-    (functools.partial(Alike), f"the rule '{HERE}:Alike' {UNRELATED}"),
     (function, f"the rule '{HERE}:function' {UNRELATED}"),
     (f"{HERE}:INSTANCE(threshold=1)", "takes no options: it is not a class."),
     (Forgetful(1.0), "no attribute weight, so that nothing could record it. Keep the parameter as self.weight."),
