@@ -279,7 +279,7 @@ class RandomNetworks:
 
     @cached_property
     def _ahead(self) -> DrawnAhead:
-        # A method would keep this object, and its clips on the GPU, until Python looks for circles.
+        # A method would keep this object, and its clips on the GPU, until Python looks for reference cycles.
         return DrawnAhead(self.network, self.device, partial(_initialise, self.config.network_seed, self.name))
 
     def _batch(self, number: int, held: bool) -> tuple[Tensor, Tensor, Tensor]:
