@@ -218,9 +218,10 @@ def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
     for key, result in _by_set(results):
         runs.setdefault(key, {}).update((run.seed, run) for run in result.runs)
     scores = {key: [run.scores[named] for run in of_set.values()] for key, of_set in runs.items()}
+    if named != results[0].metrics[0] or len({result.data.recordings for result in results}) > 1:
+        return Sample(scores)
     every = [[numbers_of(run.hits) for run in of_set.values()] for of_set in runs.values()]
-    is_alike = len({result.data.recordings for result in results}) == 1
-    if named != results[0].metrics[0] or not (is_alike and all(hits for of_set in every for hits in of_set)):
+    if not all(hits for of_set in every for hits in of_set):
         return Sample(scores)
     return Sample(scores, _mean([_mean(of_set) for of_set in every]), numbers_of(results[0].data.recordings))
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import as_levels, as_pixels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.sparse import UInt8
 from prism.artifacts.store import ClipStore, Split
 from prism.errors import ConfigError
@@ -227,17 +228,19 @@ class Gif(Format):
 
 def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
     """Clips of each class and split of a store, up to a number and evenly spread, under the names of both."""
-    names, chosen = [], list[Tensor]()
+    names, counts, parts = list[str](), list[int](), list[Encoding]()
     for split in filter(store.positions, get_args(Split)):
         real = store.clips(split)
         for label, name in enumerate(store.classes):
             names.append(f"{split}, {name}")  # A caption that is too long ends with its tile.
             every = (real.labels == label).nonzero().flatten()
             spread = torch.linspace(0, len(every) - 1, min(clips, len(every))).round().long()
-            chosen.append(real.frames[every[spread]])
-    labels = torch.arange(len(names)).repeat_interleave(torch.tensor([len(some) for some in chosen]))
-    frames = as_pixels(torch.cat(chosen))
-    encoding = UInt8().with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool))
+            counts.append(len(spread))
+            if len(spread):
+                # Class by class: all of them as floats would take twenty times their bytes.
+                frames = as_pixels(real.frames[every[spread]])
+                parts.append(UInt8().with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool)))
+    labels, encoding = torch.arange(len(names)).repeat_interleave(torch.tensor(counts)), parts[0].join(parts)
     return CondensedSet(encoding, labels, tuple(names), store.normalisation, store.flip, {})
 
 
