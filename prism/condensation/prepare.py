@@ -323,7 +323,8 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
             # A worker that has another device names its files otherwise.
             files[need] = replace(files[need], path=files[need].path.with_name(name))
             bar(block)
-    networks.kept = lambda *need: files[need]
+    here = networks.kept
+    networks.kept = lambda *need: files.get(need) or here(*need)
 
 
 def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> str:
