@@ -302,7 +302,7 @@ def _stamp(path: Path) -> object:
     """Place, size and time of the files that must not change."""
     try:
         found = [(path / name).stat() for name in ("store.json", "clips.csv", "frames.u8")]
-    except (OSError, ValueError):  # A result may name a path that none can be.
+    except (OSError, ValueError):  # A ValueError for a path with a zero byte, which a result may name.
         return None
     return tuple((file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found)
 

@@ -96,8 +96,9 @@ class Mp4s(Format):
 
 @dataclass(frozen=True)
 class VideoFolder(Mp4s):
-    """`train/<class>/<id>.mp4`, and `metadata.jsonl` of Hugging Face, which reads numbers into a CSV."""
+    """`train/<class>/<id>.mp4`, and `metadata.jsonl` of Hugging Face."""
 
+    # In a CSV `datasets` would read the class "01" as 1, and "None" as nothing.
     data_files: ClassVar[tuple[str, ...]] = ("train/*/*.mp4", "metadata.jsonl")
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:

@@ -168,9 +168,9 @@ def lock(output: str | Path | None) -> Iterator[None]:
         except Timeout:
             with contextlib.suppress(Timeout):
                 held.acquire()  # The other run may just have ended.
-            if not held.is_locked and not path.exists():
-                raise OutputError(f"output '{output}' has no room for a file beside it. {ELSEWHERE}") from None
             if not held.is_locked:
+                if not path.exists():
+                    raise OutputError(f"output '{output}' has no room for a file beside it. {ELSEWHERE}") from None
                 busy = f"another run is writing '{output}'. Wait for it, or choose another output."
                 raise BusyError(busy) from None
     try:
