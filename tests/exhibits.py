@@ -57,6 +57,7 @@ class Exhibit:
             source={"method": "prism", "store": self.store.fingerprint},
         )
         path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
         made.save(path)
         return path
 
@@ -64,8 +65,8 @@ class Exhibit:
         """The result of a condensed set."""
         made = CondensedSet.load(path)
         counts = (len(made), made.num_keyframes, path.stat().st_size, made.float32_bytes)
-        about = {"vpc": 1, "seed": 0}, made.fingerprint, len(made)
-        return self.save(Subject("condensed", path.name, "prism", *counts, *about), label, **changes)
+        place, about = str(path.relative_to(self.folder)), ({"vpc": 1, "seed": 0}, made.fingerprint, len(made))
+        return self.save(Subject("condensed", place, "prism", *counts, *about), label, **changes)
 
     def of_store(self, method: str, clips: int, **changes: Any) -> Path:
         """The result of real clips: `full` or `subset`."""

@@ -111,8 +111,8 @@ def build_sections(results: Sequence[Result]) -> list[Section]:
     for part in grouped(ordered, lambda one: one.data.fingerprint):
         tables = [rows_of(some) for some in grouped(part, lambda one: one.group)]
         rows = [row for some in tables for row in some]
-        (store, no_store), (sets, no_sets) = find_store(part), find_sets(rows)
-        gallery, notes = gallery_of(store, sets)
+        (store, no_store), (videos, no_sets) = find_store(part), find_sets(rows)
+        gallery, notes = gallery_of(store, videos)
         if any(len(row.results) > 1 for row in rows):
             notes.append("Of the sets of a row the first one is shown.")
         name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,9 +56,10 @@ class Mark:
 
 def marks_of(rows: Sequence[Row]) -> list[Mark]:
     """A mark for each row: hollow and grey for a floor, a black star for a ceiling."""
-    marks = list[Mark]()
-    for at, row in enumerate(rows):
-        rank = sum(other.role == row.role for other in rows[:at])
+    marks, ranks = list[Mark](), Counter[str]()
+    for row in rows:
+        rank = ranks[row.role]
+        ranks[row.role] += 1
         mark = Mark.of_rank(rank)
         if row.role:
             mark = Mark(mark.marker, GREY, False) if row.role == "floor" else Mark("*", BLACK, rank % 2 == 0)

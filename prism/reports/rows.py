@@ -1,10 +1,10 @@
 """Rows: sets that differ in nothing but their seeds, with scores, leads, costs and cautions."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path
 from statistics import fmean
 
 from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
@@ -91,11 +91,19 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
 
     parts = [part for some in grouped(results, making) for part in _one_of_each_seed(some)]
     labels = Counter((some[0].label, role_of(some[0])) for some in parts)
-    rows = (
-        Row(tuple(of), PurePath(of[0].subject.path).stem if labels[of[0].label, role_of(of[0])] > 1 else "")
-        for of in parts
-    )
+    names = names_of(some[0] for some in parts)
+    rows = list[Row]()
+    for first, *others in parts:
+        is_alone = labels[first.label, role_of(first)] == 1
+        rows.append(Row((first, *others), "" if is_alone else names[first.locate(first.subject.path)]))
     return sorted(rows, key=place)
+
+
+def names_of(results: Iterable[Result]) -> dict[Path, str]:
+    """Names of the files of sets, with those of their folders where several have one name."""
+    paths = {one.locate(one.subject.path) for one in results}
+    stems = Counter(path.stem for path in paths)
+    return {path: path.stem if stems[path.stem] == 1 else f"{path.parent.name}/{path.stem}" for path in paths}
 
 
 def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
@@ -127,16 +135,16 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
         LEAD: not any(lead_over_floor(row, rows) for row in rows),
         STORED: not any(row.has_takes for row in rows),
     }
-    top1, *others = (
-        Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: sample_of(row.results, metric).in_percent)
-        for metric in rows[0].first.metrics
-    )
+    leading, *others = rows[0].first.metrics
     columns = (
         Column("set", lambda row: row.name, False),
         Column("network", lambda row: row.network, False),
-        top1,
+        Column(f"{HEADINGS[leading]} %", lambda row: row.sample.in_percent),
         Column(LEAD, lambda row: str(lead_over_floor(row, rows) or "–"), wraps=True),
-        *others,
+        *(
+            Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: sample_of(row.results, metric).in_percent)
+            for metric in others
+        ),
         Column("% of full", lambda row: significant(100 * row.share)),
         *COSTS,
     )

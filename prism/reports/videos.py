@@ -8,7 +8,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import PrismError
-from prism.reports.rows import Row
+from prism.reports.rows import Row, names_of
 from prism.reports.text import counted, grouped
 
 MAX_SHOWN_FRAMES = 64
@@ -31,24 +31,26 @@ QUALITY, MAX_SIDE = 75, 112
 """WebP quality in 0..100, and the largest side of a frame. A picture may be 16383 pixels wide: 64 frames fit."""
 
 
-def find_sets(rows: Sequence[Row]) -> tuple[list[tuple[str, CondensedSet]], list[str]]:
-    """The first set of each row that can be shown, with its name, and sentences on those before it."""
-    found, problems = dict[Path, tuple[str, CondensedSet]](), dict[Path, str]()
-    labels = Counter(one.label for row in rows for one in row.results)
+def find_sets(rows: Sequence[Row]) -> tuple[list["Tile"], list[str]]:
+    """The videos of the first set of each row that can be shown, and sentences on those before it."""
+    found, problems = dict[Path, list[Tile]](), dict[Path, str]()
+    every = [one for row in rows for one in row.results]
+    labels, names = Counter(one.label for one in every), names_of(every)
+    load = lru_cache(1)(CondensedSet.load)  # All sets of a page may be larger than the memory.
     for row in rows:
         for one in (one for one in row.results if one.subject.kind == "condensed" and one.subject.path):
             path = one.locate(one.subject.path)
-            name = one.label if labels[one.label] == 1 else f"{one.label} ({path.stem})"
+            name = one.label if labels[one.label] == 1 else f"{one.label} ({names[path]})"
             try:
-                condensed = found[path][1] if path in found else CondensedSet.load(path)
+                condensed = load(path)
             except (PrismError, OSError) as error:
                 problems[path] = f"Set {name} cannot be shown: {error}"
                 continue
             if condensed.fingerprint == one.subject.fingerprint:
-                found.setdefault(path, (name, condensed))
+                found[path] = found.get(path) or list(_set_tiles(name, condensed, partial(load, path)))
                 break
             problems[path] = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
-    return list(found.values()), list(problems.values())
+    return [tile for tiles in found.values() for tile in tiles], list(problems.values())
 
 
 def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, list[str]]:
@@ -93,11 +95,9 @@ Gallery = dict[str, list[Tile]]
 """Tiles by class, which play in step."""
 
 
-def gallery_of(store: ClipStore | None, sets: Sequence[tuple[str, CondensedSet]]) -> tuple[Gallery, list[str]]:
-    """A real clip of each class, beside the videos of sets with their names, and notes on them."""
-    tiles = [] if store is None else list(_real_tiles(store))
-    for name, condensed in sets:
-        tiles += _set_tiles(name, condensed)
+def gallery_of(store: ClipStore | None, videos: Sequence[Tile]) -> tuple[Gallery, list[str]]:
+    """A real clip of each class, beside the videos of sets, and notes on them."""
+    tiles = [*(_real_tiles(store) if store else ()), *videos]
     kept = with_strips(tiles)
     of_class = grouped(sorted(kept, key=lambda tile: tile.class_name), lambda tile: tile.class_name)
     notes = [f"The pictures are compressed (WebP, at most {MAX_SIDE} pixels a side); networks see the originals."]
@@ -142,7 +142,8 @@ def _real_tiles(store: ClipStore) -> Iterator[Tile]:
         yield Tile(name, 0, clips.frames[place : place + 1].clone, *about)
 
 
-def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
+def _set_tiles(name: str, condensed: CondensedSet, load: Callable[[], CondensedSet]) -> Iterator[Tile]:
+    """Tiles of the videos of a set, which is loaded again for their pictures."""
     ranks, shown = Counter[int](), min(condensed.num_frames, MAX_SHOWN_FRAMES)
     for video, (label, marks) in enumerate(zip(condensed.labels.tolist(), condensed.mask.tolist(), strict=True)):
         times = [time for time, is_keyframe in enumerate(marks) if is_keyframe]
@@ -151,7 +152,10 @@ def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
             note = f"take 1 of {condensed.takes}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
-        load = partial(condensed.render, torch.tensor([video]))
         about = name, note, alt, condensed.size, shown, tuple(marks[:shown])
-        yield Tile(condensed.classes[label], ranks[label], load, *about)
+        yield Tile(condensed.classes[label], ranks[label], partial(_render, load, video), *about)
         ranks[label] += 1
+
+
+def _render(load: Callable[[], CondensedSet], video: int) -> Tensor:
+    return load().render(torch.tensor([video]))

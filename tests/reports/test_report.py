@@ -3,8 +3,10 @@
 import base64
 import io
 import re
+import weakref
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,6 +222,21 @@ def test_a_store_that_is_missing_or_another_one_is_named(exhibit, tmp_path):
     page = page_of(paths)
     assert "holds other clips than the results were scored on" in page
     assert "real clip</strong>" not in page
+
+
+def test_sets_are_named_by_folder_where_files_have_one_name_and_read_one_at_a_time(exhibit, monkeypatch):
+    sets = [exhibit.condensed(f"{name}/set.safetensors", keyframes) for keyframes, name in enumerate("abc", 2)]
+    paths, read, loaded = [exhibit.of_set(path) for path in sets], CondensedSet.load, list[Any]()
+
+    def load_alone(path: Path) -> CondensedSet:
+        assert sum(one() is not None for one in loaded) <= 1  # The one before.
+        loaded.append(weakref.ref(made := read(path)))
+        return made
+
+    monkeypatch.setattr(CondensedSet, "load", load_alone)
+    words = Words(page_of(paths)).text
+    assert len(loaded) == 6  # For the facts, then for the pictures of both classes.
+    assert all(words.count(f"PRISM ({name}/set)") >= 1 + 2 for name in "abc")  # A row, and two pictures.
 
 
 def test_a_set_without_keyframes_is_shown_by_what_it_renders(exhibit):
