@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -23,7 +22,9 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
         initialise(drawn, generator)
         copy_values(drawn, network)
         return
-    for layer in _inside_out(network, set()):
+    layers: list[nn.Module] = []
+    network.apply(layers.append)  # Modules come after those inside them; one that is shared comes more than once.
+    for layer in dict.fromkeys(layers):
         if callable(own := getattr(layer, "initialise", None)):
             own(generator)
         elif [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]:
@@ -66,15 +67,6 @@ def lay_out(network: nn.Module, layout: torch.memory_format) -> None:
 
 def _held(network: nn.Module) -> list[torch.Tensor]:
     return [*network.parameters(), *network.buffers()]
-
-
-def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
-    """All modules, each once and after those inside it."""
-    seen.add(module)
-    for child in module.children():
-        if child not in seen:
-            yield from _inside_out(child, seen)
-    yield module
 
 
 def _fill(layer: nn.Module, generator: torch.Generator) -> None:
