@@ -91,10 +91,8 @@ def interpolation_weights(mask: Tensor, dtype: torch.dtype = torch.float32) -> T
     # At a key-frame both neighbours are itself: its share is one, and its span of zero must not divide.
     span = (after - before).clamp(min=1)
     alpha = torch.where(after > before, (after - times).to(dtype) / span.to(dtype), 1.0)
-    weights = torch.zeros(*mask.shape, mask.shape[1], dtype=dtype, device=mask.device)
-    # At a key-frame both shares go to one place: zero is written first, and one is added.
-    weights.scatter_(2, after.unsqueeze(2), (1 - alpha).unsqueeze(2))
-    return weights.scatter_add_(2, before.unsqueeze(2), alpha.unsqueeze(2))
+    first, second = (times == neighbour.unsqueeze(2) for neighbour in (before, after))
+    return alpha.unsqueeze(2) * first + (1 - alpha).unsqueeze(2) * second
 
 
 def render(frames: Tensor, mask: Tensor) -> Tensor:
