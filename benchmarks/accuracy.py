@@ -104,7 +104,7 @@ def whole_clips(store: ClipStore, frames: Tensor, race: Race) -> CondensedSet:
     """A set of every frame, float32, from clips as a network sees them."""
     labels = torch.arange(len(store.classes)).repeat_interleave(race.vpc)
     pixels = store.normalisation.invert(frames.detach().transpose(1, 2))
-    encoding = Float32().with_frames(pixels, torch.ones(pixels.shape[:2], dtype=torch.bool))
+    encoding = Float32().with_frames(pixels)
     return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, {"method": "peers"})
 
 

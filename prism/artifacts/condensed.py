@@ -239,10 +239,9 @@ class CondensedSet:
         if storage is None:
             storage = "uint8" if frames.dtype == torch.uint8 else "float32"
         kept: Encoding = STORAGES.make(storage)
-        encoding = kept.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
         source = {"method": made.pop("method"), "config": made}
         source |= {"versions": versions(), "store": store.fingerprint}
-        return cls(encoding, labels, store.classes, store.normalisation, store.flip, source)
+        return cls(kept.with_frames(pixels), labels, store.classes, store.normalisation, store.flip, source)
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:

@@ -239,8 +239,7 @@ def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
             counts.append(len(spread))
             if len(spread):
                 # Class by class: all of them as floats would take twenty times their bytes.
-                frames = as_pixels(real.frames[every[spread]])
-                parts.append(UInt8().with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool)))
+                parts.append(UInt8().with_frames(as_pixels(real.frames[every[spread]])))
     labels, encoding = torch.arange(len(names)).repeat_interleave(torch.tensor(counts)), parts[0].join(parts)
     return CondensedSet(encoding, labels, tuple(names), store.normalisation, store.flip, {})
 

@@ -50,13 +50,13 @@ def select(
     with lock(run.path):
         if run.path is not None:
             check_output_file(run.path, run.overwrite, [store.path])
-        clips, every = store.clips("train"), torch.ones(1, store.num_frames, dtype=torch.bool)
+        clips = store.clips("train")
         # A storage that cannot encode is refused before the first step.
-        storage.with_frames(as_pixels(clips.frames[:1]), every)
+        storage.with_frames(as_pixels(clips.frames[:1]))
         chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
         # Class by class, which spares memory; a custom encoding need not know how to join them.
         parts = chosen.chunk(len(store.classes)) if STORAGES.is_builtin(config.storage) else [chosen]
-        encodings = [storage.with_frames(as_pixels(clips.frames[p]), every.repeat(len(p), 1)) for p in parts]
+        encodings = [storage.with_frames(as_pixels(clips.frames[p])) for p in parts]
         store.check_unchanged()
         made, paths = as_dict(config), [store.sources[i].path for i in chosen.tolist()]
         source = {"method": made["method"], "config": made, "store": store.fingerprint, "clips": paths}

@@ -141,8 +141,9 @@ class Encoding(ABC):
         vars(held).update(tensors=tensors, num_frames=num_frames, size=size, scale=scale)
         return held
 
-    def with_frames(self, frames: Tensor, mask: Tensor, scale: int = 1) -> Self:
-        """This encoding with the videos that `encode` takes; ConfigError if it gives something else."""
+    def with_frames(self, frames: Tensor, mask: Tensor | None = None, scale: int = 1) -> Self:
+        """This encoding with what `encode` gives, else a ConfigError; by default every frame is a key-frame."""
+        mask = torch.ones(frames.shape[:2], dtype=torch.bool) if mask is None else mask
         size = frames.shape[3] * scale, frames.shape[4] * scale
         held = self.holding(self.encode(frames, mask, scale), frames.shape[1], size, scale)
         if problem := problem_of(held, len(frames)):
