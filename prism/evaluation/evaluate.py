@@ -86,15 +86,13 @@ def evaluate(
         else:
             source = CondensedSet.load(condensed)
             subject = subject_of_set(source, relative_to_result(condensed, path), store, config)
-        is_clean = config.protocol == "clean"
-        is_mirrored = config.flip != "never" and (is_clean or subject.kind != "condensed")
-        if store.flip and not source.flip and is_mirrored:
+        task = Evaluation(store, config, source, subject, run.device)
+        if not source.flip and task.training_flip(config.seed) is not False:
             said = f"mirroring keeps the labels of '{store.path}', but not those of the clips to train on"
-            remedy = "Pass --flip never" if is_clean else "Ingest both with the same --flip"
+            remedy = "Ingest both with the same --flip" if task.is_wang2024 else "Pass --flip never"
             raise ConfigError(f"{said}. {remedy}.")
         leaks = subject.leak_caution()
         note(leaks and f"Caution: {leaks}", enabled=run.progress)
-        task = Evaluation(store, config, source, subject, run.device)
         result = task.result(label, path)
         if run.resume and path and path.exists():
             found = Result.load(path)
@@ -257,7 +255,7 @@ class Evaluation:
         return clips.subset(source.sample(vpc, generator(seed, "subset"))) if vpc else clips
 
     def training_flip(self, seed: int) -> bool | Tensor:
-        """The training clips to mirror: `flip` of `prism.networks.training.train`."""
+        """The training clips to mirror, False for none: `flip` of `prism.networks.training.train`."""
         when, subject = self.config.flip, self.subject
         if when == "protocol":
             of_earlier_work = "never" if subject.kind == "condensed" else "once"
