@@ -185,7 +185,7 @@ def opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 def packets_of(container: InputContainer, stream: VideoStream | None) -> Iterator[av.Packet | None]:
     """The packets of a stream, or of all, up to the end; None at last where the file is broken off."""
     try:
-        yield from (packet for packet in container.demux(*[stream] * (stream is not None)) if packet.size)
+        yield from (packet for packet in container.demux(stream) if packet.size)
     except MemoryError:
         raise
     except (FFmpegError, OSError):
