@@ -117,15 +117,11 @@ class GradientConflict(InsertionRule):
         return (state.conflict.cosines < self.epsilon).all(dim=2) & ~state.mask
 
 
-@dataclass(frozen=True)
-class RandomPositions(InsertionRule):
+class RandomPositions(GradientConflict):
     """Random frames, as many of each video as `GradientConflict` proposes (paper, ablation B)."""
 
-    epsilon: float = 0.0
-    independent_classes = True
-
     def propose(self, state: InsertionState) -> Tensor:
-        count = GradientConflict(self.epsilon).propose(state).sum(dim=1, keepdim=True)
+        count = super().propose(state).sum(dim=1, keepdim=True)
         draw = send(torch.rand(state.mask.shape, generator=state.generator), state.mask.device)
         rank = torch.where(state.mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
         return (rank < count) & ~state.mask
