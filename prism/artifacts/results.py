@@ -256,8 +256,8 @@ class Result:
                 f"networks may not have learned all that they were shown: their training loss ended at {mean:.2f} "
                 f"in the mean, where guessing has {guess:.2f}. Choose --epochs on validation clips, for each set."
             )
-        first, *others = filter(None, found) if any(found) else [""]
-        return " ".join([first, *(text[0].upper() + text[1:] for text in others)])
+        said = " ".join(text[0].upper() + text[1:] for text in found if text)
+        return said[:1].lower() + said[1:]
 
     def to_json(self) -> str:
         """The text of the result file."""

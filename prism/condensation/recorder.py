@@ -44,7 +44,8 @@ def run_path(output: Path) -> Path:
 
 def check_free(output: Path, reads: list[Path], run: Run, *, by_class: bool) -> None:
     """Refuse an output that exists, is read, or was begun by an unfinished run, whole or class by class."""
-    other, own = [checkpoint_path(output), shards_path(output)][:: 1 if by_class else -1]
+    whole, shares = checkpoint_path(output), shards_path(output)
+    own, other = (shares, whole) if by_class else (whole, shares)
     is_begun = other.exists() or (own.exists() and not run.resume)
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
     check_output_file(output, run.overwrite or (run.resume and own.exists()), reads)

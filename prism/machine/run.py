@@ -82,4 +82,4 @@ def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
     return run
 
 
-FIELDS = {field.name: field for field in fields(Run)}.keys()
+FIELDS = [field.name for field in fields(Run)]
