@@ -17,7 +17,6 @@ from functools import cached_property
 from importlib import metadata
 from itertools import accumulate, groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from prism.ingestion.pool import Task, decode_all, sync_slots
 from prism.ingestion.splits import list_videos, recordings_beside_paths, split_videos
 from prism.machine.executors import stoppable
 from prism.machine.files import (
+    beside,
     check_output_folder,
     lock,
     partial_path,
@@ -95,9 +95,13 @@ def ingest(
             if not isinstance(source, str | os.PathLike):
                 if config.layout != "auto":
                     raise config.refusal("layout", "auto for a data set object")
-                with writing(output):
-                    folder = TemporaryDirectory(prefix=f".{output.name}.items-", dir=output.parent)
-                source = write_items(source, Path(stack.enter_context(folder)), run.progress)
+                # Of one name, so that it replaces what a killed run has left.
+                folder = beside(output, ".{}.items")
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
+                with writing(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    folder.mkdir()
+                source = write_items(source, folder, run.progress)
             plan = make_plan(Path(source), config)
             # The processors that this process may use, where the system tells; else all that the machine has.
             usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

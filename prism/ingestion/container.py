@@ -86,9 +86,8 @@ class Survey:
     def early_end(self) -> str:
         """Message about a video that ends before nine tenths of what its header promises; else empty."""
         stream, container = self.stream, cast(InputContainer, self.stream.container)
-        promised = (
-            float(stream.duration * self._unit) if stream.duration else (container.duration or 0) / av.time_base
-        )
+        length = _length(stream)
+        promised = float(length * self._unit) if length else (container.duration or 0) / av.time_base
         span = (self.times[-1] - self.times[0]) * self._unit if self.times else Fraction(0)
         seconds = float(span or len(self.stamps) / (self._declared or 25))
         # The last frame counts too, which may have no duration.
@@ -96,7 +95,7 @@ class Survey:
         if container.format.name == "avi" and self._declared:
             # FFmpeg cuts the duration of a file that is shorter than its header says.
             promised = max(promised, float(stream.frames / self._declared))
-        elif not stream.duration and 0 < (start := (container.start_time or 0) / av.time_base) < promised:
+        elif not length and 0 < (start := (container.start_time or 0) / av.time_base) < promised:
             # A length, which FFmpeg's Matroska counts from zero.
             end, promised = end - start, promised - start
         # Frame counts of AVI are off by a few.
@@ -113,7 +112,10 @@ class Survey:
         steps = [b - a for a, b in pairwise(self.times)]
         may_mix = self.stream.codec_context.name == "h264" and 2 * max(steps) > 3 * min(steps)
         is_invented = self.reorders and all(pts == dts for pts, dts in self.stamps)
-        return len({pts for pts, _ in self.stamps} - {None}) == len(self.stamps) and not (is_invented or may_mix)
+        # The decoder drops what is shown before the first key frame: HEVC that was cut without encoding it anew.
+        is_headless = self.stamps[0][0] != self.times[0]
+        is_told_apart = len({pts for pts, _ in self.stamps} - {None}) == len(self.stamps)
+        return is_told_apart and not (is_invented or may_mix or is_headless)
 
     @property
     def _unit(self) -> Fraction:
@@ -137,7 +139,7 @@ def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None]
         container, stream = stack.enter_context(opened(path))
         reorders = stream.codec_context.has_b_frames  # Before a frame is decoded, which may change it.
         # A stream without a length of its own is compared with the file's, which is that of the longest stream.
-        for packet in packets_of(container, stream if stream.duration else None):
+        for packet in packets_of(container, stream if _length(stream) else None):
             is_ours = packet is None or packet.stream_index == stream.index
             if is_ours and kept is not None:
                 kept.append(packet)
@@ -149,7 +151,7 @@ def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None]
                 continue
             pts, dts = packet.pts, packet.dts
             if (time := dts if pts is None else pts) is not None:
-                time += (packet.duration or 0) * is_ours
+                time += packet.duration or 0
                 ends[packet.stream_index] = max(ends.get(packet.stream_index, time), time)
             if is_ours and not packet.is_discard:
                 stamps.append((pts, dts))
@@ -157,6 +159,11 @@ def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None]
     end = float(max((ends[index] * units[index] for index in ends), default=0))
     is_lossy = any(name in RESYNCING for _, name, _ in log)
     return Survey(stream, stamps, end, reorders, is_whole, is_lossy), kept
+
+
+def _length(stream: VideoStream) -> int | None:
+    """The length of a stream in its units, where it has one of its own; in ASF FFmpeg gives that of the file."""
+    return None if stream.container.format.name == "asf" else stream.duration
 
 
 @contextmanager
@@ -177,8 +184,9 @@ def opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             raise VideoError(f"there is no video in it, only {' and '.join(kinds) or 'nothing'}.")
         if not streams[0].codec_context:
             raise VideoError("its codec is not known.")
-        # Parallelism is by process: threads inside a decoder would only compete with it.
-        streams[0].thread_type = "NONE"
+        # Parallelism is by process: threads inside a decoder would only compete with it. Decoders of AV1 and VP9
+        # go by their number alone; with several, damage of AV1 shows some frames late.
+        streams[0].thread_type, streams[0].codec_context.thread_count = "NONE", 1
         yield container, streams[0]
 
 

@@ -33,7 +33,7 @@ from av.error import FFmpegError, InvalidDataError
 from av.video.codeccontext import VideoCodecContext
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from prism.errors import VideoError
 from prism.ingestion.container import Packets, opened, packets_of, survey
@@ -45,8 +45,12 @@ Array = np.ndarray
 Frames = dict[int, Array]
 Choose = Callable[[int, Sequence[range], Fraction | None], list[Window]]
 
+PICTURES = ("JPEG", "PNG", "BMP", "WEBP", "GIF", "TIFF")
+"""Formats of frames, whatever their names say."""
 CHECKING = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
 """Decoders that refuse damaged frames, which FFmpeg's own decoders of these codecs show."""
+PROMPT = {*CHECKING.values(), "libdav1d"}
+"""Decoders that give the frame of a packet at once, and flag no frame as a key frame, or stale ones (AV1)."""
 EXPLODING = {"hevc", "mjpeg"}
 """Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
 LONG_VIDEO = 250
@@ -252,6 +256,9 @@ class _Images:
         self.num_frames = len(self.images)
         # Pictures of one series differ in numbers alone; names of which no two do so have none, only an order.
         forms = {re.sub(r"\d+", "#", image.stem) for image in self.images}
+        names = " ".join(image.stem for image in self.images)
+        if len(set(map(len, re.findall(r"\d\.(\d+)", names)))) > 1 and re.search(r"\d\.(0\d|\d{9})", names):
+            raise VideoError("its pictures have names such as 0.2 and 0.04, in an order that is not known.")
         is_twice = len({image.stem for image in self.images}) < self.num_frames
         if is_twice or 1 < len(forms) < self.num_frames:
             said = few(sorted({re.sub(r"\d+", "#", image.name) for image in self.images}))
@@ -284,21 +291,20 @@ def _decode(codec: VideoCodecContext, packet: av.Packet | None) -> list[av.Video
 
 def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.VideoFrame | None, bool]]:
     """Frames in the order of the decoder, each with whether it is whole; None where something is lost."""
-    broken, at = None, 0
+    broken, at, is_prompt = None, 0, codec.name in PROMPT
     for packet in chain(packets, [av.Packet()]):
         frames = None
         if packet is not None and not packet.is_corrupt:
             frames = _decode(codec, packet if packet.size else None)
             at = packet.pts or at
-        # The checking decoders, which give the frame of a packet at once, flag none as a key frame.
-        is_key = packet is not None and packet.is_keyframe and codec.name in CHECKING.values()
+        is_key = packet is not None and packet.is_keyframe
         if frames is None:
             broken = at
             yield None, False
         for frame in frames or ():
             if frame.is_corrupt:
                 broken = at if frame.pts is None else max(frame.pts, broken or frame.pts)
-            elif broken is not None and (is_key or frame.key_frame) and (frame.pts or 0) > broken:
+            elif broken is not None and (is_key if is_prompt else frame.key_frame) and (frame.pts or 0) > broken:
                 broken = None
             yield frame, broken is None
 
@@ -310,7 +316,7 @@ def _decoder(stream: VideoStream) -> VideoCodecContext:
     is_deep = codec.profile in ("Profile 2", "Profile 3")
     if CHECKING.get(codec.name) in av.codecs_available and not is_deep:
         codec = cast(VideoCodecContext, av.CodecContext.create(CHECKING[codec.name], "r"))
-        codec.extradata = stream.codec_context.extradata
+        codec.extradata, codec.thread_count = stream.codec_context.extradata, 1
     elif codec.name in EXPLODING:
         codec.options = {"err_detect": "explode"}
     return codec
@@ -336,14 +342,20 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
     if path.exists() and not path.is_file():
         raise VideoError(f"frame '{path.name}' is no file.")
     try:
-        with Image.open(path) as image:
+        # Others of Pillow's formats start programs (EPS), or fail in ways of their own.
+        with Image.open(path, formats=PICTURES) as image:
             if image.mode[0] in "IF":
                 # Pillow clips these at 255, so that nearly all is white.
                 raise ValueError("it has 16 or 32 bits in a pixel, but there must be 8")
             frame = fit(image.convert("RGB"), size)
-            if image.format == "JPEG":
+            if image.format == "PNG":
+                with Image.open(path, formats=["PNG"]) as again:
+                    again.verify()  # The check sums of its pixels.
+            if image.format in ("JPEG", "MPO"):
                 _check_jpeg(path.read_bytes())
             return frame
+    except UnidentifiedImageError:
+        raise VideoError(f"frame '{path.name}' cannot be read: it is no picture.") from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise VideoError(f"frame '{path.name}' cannot be read: {reason(error)}.") from None
 

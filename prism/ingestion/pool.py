@@ -28,7 +28,7 @@ from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
 from prism.machine.executors import completed
 from prism.machine.files import writing
-from prism.machine.text_io import reason
+from prism.machine.text_io import as_text, reason
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
 READY = "ready"
@@ -58,7 +58,7 @@ def decode(task: Task) -> Outcome:
     try:
         outcome, clips = read_clips(path, choose, config.num_frames, config.size, Path(root), whole=is_strict)
     except VideoError as error:
-        return Outcome(reason=str(error))
+        return Outcome(reason=as_text(str(error)))
     except OSError as error:
         return Outcome(reason=f"it cannot be read: {reason(error)}.")
     except MemoryError:

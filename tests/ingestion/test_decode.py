@@ -238,6 +238,29 @@ def test_the_length_of_a_video_is_its_end_minus_its_start(tmp_path):
         outcome_of(path, Window(0, 1), whole=True)
 
 
+@pytest.mark.parametrize(("suffix", "codec"), [(".mkv", "libx264"), (".wmv", "wmv2")])
+def test_a_subtitle_or_a_sound_that_outlasts_a_video_is_no_damage(tmp_path, suffix, codec):
+    (text := tmp_path / "a.srt").write_text("1\n00:00:00,500 --> 00:00:04,000\nsaid\n\n")
+    video, path = write_numbered(tmp_path / f"v{suffix}", 25, codec), tmp_path / f"a{suffix}"
+    with av.open(str(video)) as v, av.open(str(text)) as t, av.open(str(path), "w") as output:
+        shown = output.add_stream_from_template(v.streams.video[0])
+        if suffix == ".mkv":
+            other, packets = output.add_stream_from_template(t.streams.subtitles[0]), [*t.demux()][:1]
+        else:
+            other = output.add_stream("pcm_s16le", rate=8000, layout="mono")
+            silence = av.AudioFrame.from_ndarray(np.zeros((1, 32000), np.int16), format="s16", layout="mono")
+            silence.sample_rate = 8000
+            packets = other.encode(silence)
+        for packet, stream in [
+            *((one, other) for one in packets),
+            *((one, shown) for one in v.demux() if one.size),
+        ]:
+            packet.stream = stream
+            output.mux(packet)
+    found = outcome_of(path, Window(0, 1), whole=True)
+    assert (found.video_frames, found.damage) == (25, "")
+
+
 def test_h264_is_read_by_time_without_decoding_what_is_before(kinds, monkeypatch):
     path, packets, original = kinds["h264 with B-frames"], [], decode._decode
     monkeypatch.setattr(decode, "LONG_VIDEO", 60)
@@ -314,12 +337,21 @@ def test_a_folder_of_several_series_of_pictures_is_no_video(tmp_path, series):
         ["shot1-1.png", "shot1-2.png", "shot2-1.png"],
         ["12.966.png", "12.999.png", "13.033.png"],
         ["1.png", "2.PNG", "3.jpg"],
+        ["a1.9.png", "a1.10.png", "a2.1.png"],
     ],
 )
 def test_names_that_differ_in_numbers_alone_or_have_none_in_common_are_one_series(tmp_path, names):
     for number, name in enumerate(names):
         Image.fromarray(numbered(number)).save(tmp_path / name)
     assert numbers(tmp_path, Window(0, 1), num_frames=3) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("names", [["0.08", "0.12", "0.2"], ["0.2", "0.30000000000000004", "0.4"]])
+def test_names_by_seconds_of_several_lengths_have_no_order(tmp_path, names):
+    for name in names:
+        Image.fromarray(numbered(0)).save(tmp_path / f"{name}.png")
+    with pytest.raises(VideoError, match=r"names such as 0\.2 and 0\.04"):
+        read(tmp_path, Window(0, 1))
 
 
 @pytest.mark.parametrize("kind", ["h264 with open groups", "mpeg4 avi", "vp9 with hidden frames"])
@@ -355,6 +387,20 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path, kind):
     assert [shown_number(frame) for frame in clips[0]] == list(range(6))
     assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
     assert found.damage == "5 of its 40 frames are damaged or missing."
+
+
+@pytest.mark.parametrize("suffix", [".mkv", ".mp4"])
+@pytest.mark.parametrize("number", [20, 21, 22])
+def test_a_bad_packet_of_av1_costs_the_same_frames_whatever_the_processors(tmp_path, suffix, number):
+    options = {"g": "5", "preset": "10", "svtav1-params": "pred-struct=1"}
+    path = write_numbered(tmp_path / f"a{suffix}", 40, "libsvtav1", options)
+    with av.open(str(path)) as whole:
+        packet = [packet for packet in whole.demux(video=0) if packet.size][number]
+    data = path.read_bytes()
+    start, end = (data.index(bytes(packet)) + at for at in (0, packet.size))
+    path.write_bytes(data[:start] + packet.size * b"\xff" + data[end:])
+    found = outcome_of(path, Window(0, 1))
+    assert found.damage == f"{25 - number} of its 40 frames are damaged or missing."
 
 
 @pytest.mark.usefixtures("length")
@@ -404,6 +450,15 @@ def test_a_video_that_is_cut_between_key_frames_starts_at_the_first_of_them_what
     cut = copied(path, tmp_path / "cut.mkv", lambda k, data: data if k else b"")
     assert read(cut, window)[0] == 40
     assert numbers(cut, window) == [[20 + index for index in window.indices(6, 40)]]
+
+
+@pytest.mark.usefixtures("length")
+def test_frames_that_hevc_shows_before_the_key_frame_of_a_cut_are_not_counted(tmp_path):
+    options = {"x265-params": "log-level=none:keyint=20:min-keyint=20:bframes=3:open-gop=1", "preset": "ultrafast"}
+    path = write_numbered(tmp_path / "a.mp4", 120, "libx265", options)
+    cut = copied(path, tmp_path / "cut.mkv", lambda k, data: data if 20 <= k < 70 else b"")
+    for start in (0, 5, 20):
+        assert numbers(cut, Window(start, 1)) == [[*range(40 + start, 46 + start)]]
 
 
 def test_frames_before_the_start_of_an_edit_list_are_not_counted_whatever_is_read(tmp_path):
@@ -512,9 +567,10 @@ def test_what_cannot_be_decoded_gets_its_reason(tmp_path, spoil, reason):
 
 def test_a_broken_image_is_named(tmp_path):
     folder = write_numbered_images(tmp_path / "video", 6)
-    (folder / "frame3.png").write_bytes(b"no picture")
-    with pytest.raises(VideoError, match=r"frame 'frame3\.png' cannot be read"):
-        read(folder, Window(0, 1))
+    for content in (b"no picture", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n"):
+        (folder / "frame3.png").write_bytes(content)
+        with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: it is no picture\.$"):
+            read(folder, Window(0, 1))
     (folder / "frame3.png").unlink()
     (folder / "frame3.png").symlink_to("frame3.png")
     with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: too many levels"):
@@ -525,17 +581,29 @@ def test_a_broken_image_is_named(tmp_path):
     assert numbers(folder, Window(0, 1)) == [[0, 1, 0, 3, 4, 5]]
 
 
+@pytest.mark.parametrize("kind", ["JPEG", "MPO"])
 @pytest.mark.parametrize("damage", [b"", b"\x55" * 300])
-def test_a_jpeg_of_which_a_part_is_missing_is_no_frame(tmp_path, damage):
+def test_a_jpeg_of_which_a_part_is_missing_is_no_frame(tmp_path, damage, kind):
     (folder := tmp_path / "video").mkdir()
     noise = np.random.default_rng(0).integers(0, 256, (2, SIZE, SIZE, 3), np.uint8)
     for k in range(2):
-        Image.fromarray(noise[k]).save(folder / f"{k}.jpg")
+        more = {"save_all": True, "append_images": [Image.fromarray(noise[k])]} if kind == "MPO" else {}
+        Image.fromarray(noise[k]).save(folder / f"{k}.jpg", kind, **more)
     assert len(read(folder, Window(0, 1), num_frames=2)[1]) == 1
     data = (folder / "1.jpg").read_bytes()
-    (folder / "1.jpg").write_bytes(data[: len(data) // 2] + damage + b"\xff\xd9")
+    at = data.index(b"\xff\xd9") // 2
+    (folder / "1.jpg").write_bytes(data[:at] + damage + data[data.index(b"\xff\xd9") :])
     with pytest.raises(VideoError, match=r"^frame '1\.jpg' cannot be read: it is damaged"):
         read(folder, Window(0, 1), num_frames=2)
+
+
+def test_a_png_whose_pixels_are_not_those_of_its_check_sum_is_no_frame(tmp_path):
+    folder = write_numbered_images(tmp_path / "video", 6)
+    data = (path := folder / "frame3.png").read_bytes()
+    for at in range(len(data) - 36, len(data) - 24):  # The last pixels, which Pillow reads as they are.
+        path.write_bytes(data[:at] + bytes([data[at] ^ 8]) + data[at + 1 :])
+        with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read"):
+            read(folder, Window(0, 1))
 
 
 def test_a_picture_outside_of_all_clips_that_is_broken_counts_where_all_must_be_whole(tmp_path):

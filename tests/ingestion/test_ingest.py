@@ -275,6 +275,14 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
     assert [store.counts(split).tolist() for split in ("train", "test")] == [[4, 4], [4, 0]]
 
 
+def test_a_picture_that_is_broken_and_whose_name_is_no_utf_8_is_reported(source, tmp_path):
+    root = shutil.copytree(source, tmp_path / "root")
+    picture = write_numbered_images(root / "jump/frames", 3) / "frame1.png"
+    picture.rename(picture.with_name(os.fsdecode(b"frame\xe9.png")))
+    said = skipped(make(root, tmp_path / "store"))["jump/frames"]
+    assert said.startswith("its pictures belong to several series (frame#.png, frame\\udce9.png)")
+
+
 def test_videos_shorter_than_a_clip_are_counted_and_one_is_named(tmp_path, capfd):
     root = write_classes(tmp_path / "root")
     write_numbered(root / "jump/w.mp4", 8)

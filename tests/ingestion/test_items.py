@@ -51,6 +51,7 @@ class MapStyle:
 
 
 def test_pairs_become_a_store_like_a_folder_without_splits(tmp_path, capsys):
+    (tmp_path / ".store.items/train").mkdir(parents=True)  # Of a run that was killed.
     store = ingest((item for item in pairs()), tmp_path / "store", flip="off", **CLIP)
     assert "The source names no test videos: 2 are set apart from train." in capsys.readouterr().err
     assert (store.classes, store.flip) == (("jump", "walk"), False)
