@@ -104,21 +104,6 @@ def test_the_version_is_that_of_the_installed_package_and_brings_no_heavy_librar
     assert run(program) == ""
 
 
-VERBS = {
-    "condense": "prism.condensation.condense",
-    "ingest": "prism.ingestion.build",
-    "report": "prism.reports.page",
-}
-
-
-def test_a_verb_stays_callable_after_its_module_was_imported():
-    for_each = [
-        f"import {module}; from prism import {verb}; print(callable(prism.{verb}), callable({verb}))"
-        for verb, module in VERBS.items()
-    ]
-    assert run("\n".join(["import prism", *for_each])).split() == ["True"] * 2 * len(VERBS)
-
-
 def test_the_stub_spells_out_every_option_of_the_verbs():
     assert STUB.read_text(encoding="utf-8") == stub(), "run: python -m tests.stub"
     (condense,) = re.findall(r"^def condense\((.*?)\) ->", stub(), re.MULTILINE | re.DOTALL)
