@@ -117,33 +117,6 @@ def test_a_network_that_is_built_has_the_values_of_a_seed_and_carries_its_name(s
 
 
 @every_model
-def test_initial_values_are_distributed_as_those_of_a_network_built_directly(name):
-    with torch.random.fork_rng():
-        torch.manual_seed(7)
-        theirs = network_type(name)(**(CLIP | {"width": 8})).state_dict()
-    ours = drawn(name, width=8).state_dict()
-    shares = torch.linspace(0.05, 0.95, 10)
-    for key, value in theirs.items():
-        if value.numel() > 5000:
-            tolerance = 0.2 * value.std().item()
-            quantiles = (values.quantile(shares) for values in (ours[key], value))
-            torch.testing.assert_close(*quantiles, rtol=0, atol=tolerance, msg=key)
-            assert ours[key].abs().max() <= 1.5 * value.abs().max()
-        elif value.unique().numel() == 1:
-            assert torch.equal(ours[key], value), key
-
-
-@every_model
-def test_initialise_leaves_nothing_of_what_was_before(name):
-    network, fresh = drawn(name), drawn(name, seed=1).state_dict()
-    with torch.no_grad():
-        for value in network.state_dict().values():
-            value.fill_(99)
-    initialise(network, generator(1, "init"))
-    assert all(torch.equal(value, fresh[key]) for key, value in network.state_dict().items())
-
-
-@every_model
 def test_in_eval_mode_a_network_keeps_its_state_and_says_of_a_clip_what_no_other_changes(name):
     network, clips = drawn(name), torch.rand(5, 3, 8, 48, 48)
     network.train()(clips)
