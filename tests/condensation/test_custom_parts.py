@@ -38,14 +38,6 @@ class Loud(InsertionRule):
 NAME = f"{__name__}:Loud(times=1.1)"
 
 
-def test_a_custom_rule_makes_one_set_as_an_object_and_by_its_name(store):
-    as_object, by_name = (condense(store, insertion=rule, **TINY) for rule in (Loud(times=1.1), NAME))
-    assert as_object.to_bytes() == by_name.to_bytes()
-    assert as_object.source["config"]["insertion"] == NAME
-    assert as_object.num_keyframes > 4
-    assert as_object.to_bytes() != condense(store, insertion=Loud(times=1.2), **TINY).to_bytes()
-
-
 def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crashing_at: CrashingAt):
     with crashing_at(3):
         condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", checkpoint_seconds=0, **TINY)
@@ -53,7 +45,7 @@ def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crash
         condense(store, insertion=Loud(times=2.0), output=tmp_path / "set", resume=True, **TINY)
     resumed = condense(store, insertion=NAME, output=tmp_path / "set", resume=True, **TINY)
     assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
-    assert len(load_telemetry(telemetry_path(tmp_path / "set"))["insertion"]) == resumed.num_keyframes - 4
+    assert len(load_telemetry(telemetry_path(tmp_path / "set"))["insertion"]) == resumed.num_keyframes - 4 > 0
 
 
 def test_the_classes_are_condensed_one_by_one_with_a_custom_rule_that_scores_every_video_by_itself(store, output):
