@@ -1,6 +1,5 @@
-"""Custom parts: an object or a name, recorded, resumed, spread over classes, and checked at their first use."""
+"""Custom parts: an object or a name, recorded, resumed, and checked at their first use."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -28,7 +27,6 @@ class Loud(InsertionRule):
     """Frames whose gradient has more than `times` the mean energy."""
 
     times: float = 1.5
-    independent_classes = True
 
     def propose(self, state):
         energy = state.gradients.flatten(2).square().sum(dim=2)
@@ -46,12 +44,6 @@ def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crash
     resumed = condense(store, insertion=NAME, output=tmp_path / "set", resume=True, **TINY)
     assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
     assert len(load_telemetry(telemetry_path(tmp_path / "set"))["insertion"]) == resumed.num_keyframes - 4 > 0
-
-
-def test_the_classes_are_condensed_one_by_one_with_a_custom_rule_that_scores_every_video_by_itself(store, output):
-    with ThreadPoolExecutor(2) as executor:
-        merged = condense(store, insertion=Loud(times=1.1), output=output, executor=executor, **TINY)
-    assert merged.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
 
 
 class Watching(DistributionMatching):
