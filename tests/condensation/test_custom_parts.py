@@ -16,7 +16,6 @@ from prism.condensation.rules import InsertionRule
 from prism.condensation.videos import Method, Videos
 from prism.errors import ArtifactError, ConfigError, DivergedError
 from prism.selection.select import select
-from tests.test_testing import Overflowing
 
 SHORT = {"iterations": 6, "batch_real": 2, "width": 2, "warmup": 0.0, "cooldown": 0.0, "device": "cpu"}
 TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | SHORT
@@ -134,11 +133,6 @@ def test_an_objective_that_is_not_finite_is_named_with_what_is_not(store, tmp_pa
     with pytest.raises(DivergedError, match=sentence) as caught:
         condense(store, objective=Given(given), output=tmp_path / "set", **(TINY | options))
     assert "learning rate is too high" not in str(caught.value)
-
-
-def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(store):
-    with pytest.raises(DivergedError, match="not finite"):
-        condense(store, **(TINY | {"model": Overflowing, "width": 0, "lr": 0.0}))
 
 
 class Proposing(InsertionRule):
