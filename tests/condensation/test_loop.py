@@ -356,13 +356,6 @@ def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe
     assert inserted | ends == {tuple(where) for where in condensed.mask.nonzero().tolist()}
 
 
-def test_the_set_is_the_last_iterations_videos_in_units_of_pixels(store):
-    condensed, run = run_tiny(store, vpc=2), started(store, vpc=2)
-    for _ in range(TINY["iterations"]):
-        run.step()
-    torch.testing.assert_close(store.normalisation.apply(condensed.render()), run.videos.render().detach())
-
-
 def test_telemetry_tells_the_whole_run(store, output):
     condensed = run_tiny(store, output)
     telemetry = load_telemetry(telemetry_path(output))
