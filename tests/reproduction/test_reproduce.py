@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-from conftest import Crash
 from settings import command, contents, of_subject
 
 from prism.artifacts.estimates import of_mean
@@ -288,26 +287,6 @@ def test_sets_that_start_from_another_one_are_taken_where_a_table_goes_on(store,
     tiny.write_text(TINY.replace("[condense]", f'[condense]\ninit = "{tmp_path / "chosen"}"'))
     found = [reproduced(store, tmp_path / "out", tiny, rows=["prism"]).to_markdown() for _ in range(2)]
     assert found[0] == found[1]
-
-
-def test_a_run_that_dies_again_and_again_ends_with_the_same_sets_and_numbers(
-    store, made_once, tmp_path, tiny, monkeypatch
-):
-    whole, calls, original = reproduced(store, made_once, tiny), [], run._run
-
-    def dying(*arguments: Any) -> None:
-        calls.append(arguments)
-        if len(calls) % 2 == 0:
-            raise Crash
-        original(*arguments)
-
-    monkeypatch.setattr(run, "_run", dying)
-    for _ in range(6):
-        with pytest.raises(Crash):
-            reproduced(store, tmp_path / "out", tiny)
-    found = reproduced(store, tmp_path / "out", tiny)
-    assert [line.ours for line in found.lines] == [line.ours for line in whole.lines]
-    assert sets_of(tmp_path / "out") == sets_of(made_once)
 
 
 def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, monkeypatch):
