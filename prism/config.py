@@ -99,7 +99,7 @@ class Options:
         cls.section = section or cls.section
 
     def __post_init__(self) -> None:
-        known = described(type(self))
+        known, of_parts = described(type(self)), set[str]()
         for name, field in known.items():
             value = getattr(self, name)
             if field.parts and field.problem(value) is None:
@@ -108,6 +108,7 @@ class Options:
                     if getattr(self, key) not in (known[key].default, brought[key]):
                         raise self.refusal(key, f"{brought[key]!r}, as in the part that is given")
                     object.__setattr__(self, key, brought[key])
+                    of_parts.add(key)
                 if (short := field.parts.name_of(value, known)) in field.parts.registry:
                     object.__setattr__(self, name, short)
         for name, field in known.items():
@@ -119,7 +120,9 @@ class Options:
             if field.kind is float and type(value) is int:
                 object.__setattr__(self, name, value := float(value))
             if problem := field.problem(value):
-                raise self.refusal(name, problem)
+                raise self.refusal(
+                    name, problem + ", also where a part has a field of that name" * (name in of_parts)
+                )
         for name, fits, promise in self.relations():
             if not fits:
                 raise self.refusal(name, promise)

@@ -152,7 +152,9 @@ def _check_condensing(store: ClipStore | str | Path, **options: Any) -> Setup:
         first.step()
     second.restore(first.iteration, {name: tensor.clone() for name, tensor in first.tensors().items()})
     made, resumed = (finished_set(setup, _finished(run), {}) for run in (whole, second))
-    assert resumed.to_bytes() == made.to_bytes(), "a resumed run must give the bytes of one that was not stopped"
+    assert resumed.to_bytes() == made.to_bytes(), (
+        "a resumed run must give the bytes of one that was not stopped: parts keep nothing from call to call"
+    )
     if setup.independent_classes and len(store.classes) > 1:
         alone = _finished(setup.start(CPU, range(1, 2)))
         own, among_others = (run.videos.render(alone.num_iterations) for run in (alone, whole))

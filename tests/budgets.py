@@ -18,7 +18,7 @@ def words(*paths: Path) -> int:
 
 
 BUDGETS = {
-    "lines of prism/": (lines(*(ROOT / "prism").rglob("*.py")), 13_180),
+    "lines of prism/": (lines(*(ROOT / "prism").rglob("*.py")), 13_220),
     "lines of tests/": (lines(*(ROOT / "tests").rglob("*.py")), 15_500),
     "words of docs/*.md and README.md": (words(*(ROOT / "docs").glob("*.md"), ROOT / "README.md"), 22_000),
     "lines of LOG.md": (lines(ROOT / "LOG.md"), 300),

@@ -29,7 +29,7 @@ def examples(tmp_path_factory):
     # A module that can be imported, because a part is found again by its name.
     module = sys.modules["extending"] = types.ModuleType("extending")
     names = vars(module)
-    names.update(prism=Hurried(), store=store, condensed=prism.select(store), folder=folder)
+    names.update(prism=Hurried(), store=store, condensed=prism.select(store), folder=folder, small={})
     try:
         os.chdir(folder)
         for block in BLOCKS:
@@ -48,7 +48,7 @@ class Hurried:
             "condense": ("iterations", "width", "batch_real", "device"),
             "evaluate": ("epochs", "seeds", "device"),
         }[name]
-        return lambda *given, **named: verb(*given, **named, **{key: FAST[key] for key in options})
+        return lambda *given, **named: verb(*given, **named | {key: FAST[key] for key in options})
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))

@@ -187,6 +187,10 @@ def test_a_class_gets_the_options_of_the_verb_and_its_own_defaults_for_the_rest(
 def test_a_part_and_an_option_that_contradict_each_other_are_refused():
     with pytest.raises(ConfigError, match=r"verb\.epsilon = 0\.2, but it must be 0\.1, as in the part"):
         with_options(Config(), {"rule": Theirs(epsilon=0.1), "epsilon": 0.2})
+    with pytest.raises(
+        ConfigError, match=r"verb\.epsilon = 'low', .* float, also where a part has a field of that"
+    ):
+        Config(rule=Theirs(epsilon="low"))
 
 
 # Mistakes.

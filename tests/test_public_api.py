@@ -63,7 +63,10 @@ def test_a_signal_waits_for_the_import_of_what_a_name_brings(monkeypatch):
         (lambda store: prism.evaluate(store, store), "a condensed set, or its file, is wanted, not ClipStore("),
         (lambda store: prism.export(3, "out"), "a condensed set, or its file, is wanted, not 3."),
         (lambda store: prism.ingest("videos", None), "the path of an output is wanted, not None."),
-        (lambda store: prism.load(store), "the path of a set, a store or videos is wanted, not ClipStore("),
+        (
+            lambda store: prism.load(store),
+            "the path of a set, a store or videos (VideoDataset takes an open one) is wanted, not ClipStore(",
+        ),
         (lambda store: prism.reproduce("table1", store), "a list of clip stores is wanted, not ClipStore("),
         (lambda store: prism.reproduce("table1", [store], vpc=5), "a list of numbers of videos per class is"),
         (lambda store: prism.reproduce(3, [store]), "unknown table '3'. See prism reproduce --list."),

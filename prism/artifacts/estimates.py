@@ -194,7 +194,7 @@ def lead(
             raise ArtifactError(f"{said}. {advice}")
     ours, theirs = (sample_of(some, metric) for some in groups)
     if not (found := ours.lead(theirs)):
-        seeds = " and ".join(", ".join(map(str, some.scores)) for some in (ours, theirs))
+        seeds = " and ".join(f"seeds {', '.join(map(str, some.scores))}" for some in (ours, theirs))
         raise ArtifactError(f"a lead needs sets of the same two or more seeds on either side, got {seeds}.")
     doubts = ["\n".join(doubts_of(some)) for some in groups]
     for warning in filter(None, [*doubts, "" if found.interval else NO_INTERVAL]):

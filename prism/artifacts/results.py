@@ -99,8 +99,8 @@ class Subject:
             )
         if self.made_from:
             return (
-                "the set was made from another store than the one that scores. If both hold the same videos, "
-                "training clips are among those that score, and the score is too high."
+                "the set was made from another store than the one that scores. If that trained on videos that "
+                "score here, the score is too high."
             )
         return ""
 

@@ -210,6 +210,9 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
     # Fields of a custom part are options that it uses.
     parts = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (STORAGES, "storage")]
     unused -= {name for kind, option in parts for name in kind.fields(getattr(config, option))}
+    for kind, option in parts:
+        for name in sorted(kind.options_of(getattr(config, option)).keys() & given.keys()):
+            say(f"Caution: {name} = {given[name]!r}, of the {kind.kind}, is the option of the run as well.")
     for option, value in given.items():
         if value != fixed.get(option, value):
             name = METHODS.name_of(config.method)

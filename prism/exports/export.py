@@ -53,7 +53,11 @@ class Export:
 
 
 def _loss(psnr: float) -> str:
-    return f"The PSNR to the clips of the set is {psnr:.1f} dB." if psnr < math.inf else "Nothing is lost."
+    return (
+        f"The PSNR to the clips of the set is {psnr:.1f} dB."
+        if psnr < math.inf
+        else "Its clips are those of the set."
+    )
 
 
 def export(

@@ -121,7 +121,7 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
         ConfigError: an option is unknown, out of range, or of no use for what lies there.
         OutputError: there is no room for temporary files.
     """
-    path = as_path(path, "the path of a set, a store or videos")
+    path = as_path(path, "the path of a set, a store or videos (VideoDataset takes an open one)")
     names = described(IngestConfig).keys()
     known = inspect.signature(VideoDataset).parameters.keys() - {"source"}
     if unknown := min(options.keys() - known - names, default=""):

@@ -1,6 +1,7 @@
 """Building networks: from a part, for clips of a shape, with or without memory for their values."""
 
 import inspect
+import warnings
 from functools import partial
 from typing import Any
 
@@ -38,8 +39,12 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
     for option in sorted(own.keys() & shape):
         raise ConfigError(f"network '{name}': {option} is that of the clips, so it is no option.")
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), warnings.catch_warnings():
+            warnings.filterwarnings("error", ".* is a no-op")
             network = network_type(**arguments | own)
+    except UserWarning:
+        said = f"the network '{name}' loads values in __init__, which has no memory for them"
+        raise ConfigError(f"{said}. Load them in initialise(generator).") from None
     except Exception as error:
         raise NETWORKS.unmade(model, error) from error
     if getattr(network, "embed_dim", 0) < 1:

@@ -227,7 +227,10 @@ def test_groups_may_have_schedules_of_their_own_but_not_networks():
 @pytest.mark.parametrize(
     ("ours", "message"),
     [
-        (OURS[:1], "a lead needs sets of the same two or more seeds on either side, got 0 and 2, 0, 1."),
+        (
+            OURS[:1],
+            "a lead needs sets of the same two or more seeds on either side, got seeds 0 and seeds 2, 0, 1.",
+        ),
         ([*OURS, a_result(3, 0.9)], "a lead needs sets of the same two or more seeds"),
         ([], "a lead needs results on either side"),
         ([OURS[0], of_subject(OURS[1], num_videos=10)], "its made.videos is 10, not 2"),

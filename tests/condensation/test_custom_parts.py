@@ -64,6 +64,20 @@ def test_the_numbers_of_an_objective_are_recorded_and_those_of_the_paper_leave_a
 
 
 @dataclass(frozen=True)
+class Slow(Watching):
+    """Has a field that is an option of the run."""
+
+    momentum: float = 0.5
+
+
+def test_a_field_that_sets_an_option_of_the_run_is_said(store, capfd):
+    condense(store, objective=Slow(), **TINY)
+    assert (
+        "Caution: momentum = 0.5, of the objective, is the option of the run as well.\n" in capfd.readouterr().err
+    )
+
+
+@dataclass(frozen=True)
 class Given(Objective):
     """Gives what a test wants."""
 

@@ -161,7 +161,7 @@ def test_a_set_of_another_store_is_cautioned_and_keeps_it_in_its_result(make_sto
     store = make_store(train=2)
     other = cut_otherwise(store, tmp_path / "other")
     result = score(select(store, vpc=1), other, output=tmp_path / "result.json", progress=True)
-    said = "the set was made from another store than the one that scores. If both hold the same videos, training"
+    said = "the set was made from another store than the one that scores. If that trained on videos that score"
     assert f"Caution: {said}" in capsys.readouterr().err
     assert said in str(Result.load(tmp_path / "result.json"))
     assert result.subject.made_from == store.fingerprint
