@@ -93,13 +93,13 @@ def check_objective(objective: Any, store: ClipStore | str | Path) -> None:
     """Check that an objective gives a loss for each class and the gradient of their sum, alike in every call."""
     with _without_global_draws():
         # Two videos of a class, so that a mean over the wrong axis has another shape.
-        run = _check_condensing(store, objective=objective, vpc=2).start(CPU)
-        objective, network = run.objective, run.networks.draw(1)
-        real, clips = objective.real(run.networks, 1), run.render().detach().requires_grad_()
-        found = objective.match(network, real, clips, run.chunk)
+        loop = _check_condensing(store, objective=objective, vpc=2).start(CPU)
+        objective, network = loop.objective, loop.networks.draw(1)
+        real, clips = objective.real(loop.networks, 1), loop.render().detach().requires_grad_()
+        found = objective.match(network, real, clips, loop.chunk)
         assert bool(found.gradients.any()), "the gradients are 0: the losses must depend on the clips"
         step = 1e-3 * found.gradients / found.gradients.norm()
-        ahead, behind = (objective.match(network, real, clips + s * step, run.chunk).losses for s in (1, -1))
+        ahead, behind = (objective.match(network, real, clips + s * step, loop.chunk).losses for s in (1, -1))
         slope, promised = float((ahead - behind).detach().sum()), 2e-3 * float(found.gradients.norm())
         is_near = abs(slope - promised) <= 0.1 * promised + 1e-6
         assert is_near, "the gradients are not those of the sum of the losses"
@@ -142,28 +142,28 @@ def _check_condensing(store: ClipStore | str | Path, **options: Any) -> Setup:
     store = ClipStore.of(store)
     setup = Setup(store, resolve(with_options(CondenseConfig(), TINY | options)))
     whole, first, second = (setup.start(CPU) for _ in range(3))
-    for run in (whole, first, second):
-        run.chunk.threads = 1  # Else a share of the clips may be one class, and none would be seen among others.
-    one, other = (check_first_use(setup, run) for run in (whole, second))
+    for loop in (whole, first, second):
+        loop.chunk.threads = 1  # Else a share of the clips may be one class, and none would be seen among others.
+    one, other = (check_first_use(setup, loop) for loop in (whole, second))
     is_finite = bool(one.losses.isfinite().all() and one.gradients.isfinite().all())
     assert is_finite, "losses and their gradients must be finite"
     assert torch.equal(one.losses, other.losses), "an iteration must not depend on those before it"
     for _ in range(2):
         first.step()
     second.restore(first.iteration, {name: tensor.clone() for name, tensor in first.tensors().items()})
-    made, resumed = (finished_set(setup, _finished(run), {}) for run in (whole, second))
+    made, resumed = (finished_set(setup, _finished(loop), {}) for loop in (whole, second))
     assert resumed.to_bytes() == made.to_bytes(), (
         "a resumed run must give the bytes of one that was not stopped: parts keep nothing from call to call"
     )
     if setup.independent_classes and len(store.classes) > 1:
         alone = _finished(setup.start(CPU, range(1, 2)))
-        own, among_others = (run.videos.render(alone.num_iterations) for run in (alone, whole))
+        own, among_others = (loop.videos.render(alone.num_iterations) for loop in (alone, whole))
         said = "a class alone must give the videos that it gives among others, or independent_classes be False"
         assert torch.allclose(among_others[len(own) : 2 * len(own)], own, atol=1e-4), said
     return setup
 
 
-def _finished(run: Condensation) -> Condensation:
-    while run.iteration < run.num_iterations:
-        run.step()
-    return run
+def _finished(loop: Condensation) -> Condensation:
+    while loop.iteration < loop.num_iterations:
+        loop.step()
+    return loop

@@ -157,7 +157,7 @@ def crashing_at(monkeypatch: pytest.MonkeyPatch) -> CrashingAt:
         original = RunRecorder.record
 
         def record(recorder: RunRecorder, step: Step) -> dict:
-            if (recorder.run.iteration, recorder.run.networks.classes.start) == (iteration, label):
+            if (recorder.loop.iteration, recorder.loop.networks.classes.start) == (iteration, label):
                 raise Crash
             return original(recorder, step)
 

@@ -77,7 +77,7 @@ def test_real_clips_are_embedded_as_on_a_cpu(make_store, model):
     store, means = make_store(train=6), list[Tensor]()
     for device in (CPU, CUDA):
         networks = setup_of(store, **(TINY | {"model": model})).named_networks(device)
-        means.append(networks.compute_means(0, held=False).cpu())
+        means.append(networks.compute_means(0, still=False).cpu())
     torch.testing.assert_close(means[1], means[0], rtol=1e-3, atol=1e-4)
 
 

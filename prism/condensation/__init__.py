@@ -14,7 +14,10 @@ INITIAL = Range("at least 2, or 0 for every frame", lambda value: value == 0 or 
 
 @dataclass(frozen=True)
 class Settings(Options, section="condense"):
-    """The options of `prism condense` as its parts read them; `options.CondenseConfig` names the parts as well."""
+    """The options of `prism condense` as its parts read them.
+
+    `options.CondenseConfig` declares the parts among them again, from lists that these may not import.
+    """
 
     vpc: Annotated[int, Group("What the videos are"), at_least(1)] = 1
     """Synthetic videos per class."""

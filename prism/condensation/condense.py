@@ -92,16 +92,16 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
     with lock(run.path), explained("--vpc or --width", "The last checkpoint stays: go on with --resume."):
         if run.path is not None:
             check_free(run.path, setup.reads, run, by_class=False)
-        condensation = setup.begin(device, classes)
-        recorder = run.path and RunRecorder(condensation, run.path, run, source, checkpoint_seconds)
+        loop = setup.begin(device, classes)
+        recorder = run.path and RunRecorder(loop, run.path, run, source, checkpoint_seconds)
         with closing(recorder.telemetry) if recorder else nullcontext():
             if is_whole:
                 setup.precompute(run)
             held_out = setup.held_out(run) if is_whole else None
-            setup.measure_rates(condensation)
-            iterate(setup, condensation, held_out, recorder, run.progress)
+            setup.measure_rates(loop)
+            iterate(setup, loop, held_out, recorder, run.progress)
             try:
-                condensed = finished_set(setup, condensation, source)
+                condensed = finished_set(setup, loop, source)
                 if held_out is not None:
                     condensed = scored(condensed, held_out)
             except BaseException as error:
@@ -115,47 +115,51 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
 
 
 def iterate(
-    setup: Setup, run: Condensation, held_out: HeldOutNetworks | None, recorder: RunRecorder | None, progress: bool
+    setup: Setup,
+    loop: Condensation,
+    held_out: HeldOutNetworks | None,
+    recorder: RunRecorder | None,
+    progress: bool,
 ) -> None:
     """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone."""
     shown = dict[str, str]()
-    bar = progress_bar("Condensing", run.num_iterations, "it", enabled=progress, done=run.iteration)
+    bar = progress_bar("Condensing", loop.num_iterations, "it", enabled=progress, done=loop.iteration)
     with stop_signal() if recorder else nullcontext(Event()) as stopped, bar as advance:
-        while run.iteration < run.num_iterations:
-            if held_out is not None and run.iteration % SCORED_EVERY == 0:
-                score = held_out.score(run.render())
+        while loop.iteration < loop.num_iterations:
+            if held_out is not None and loop.iteration % SCORED_EVERY == 0:
+                score = held_out.score(loop.render())
                 shown = {"alignment": f"{score.alignment:.2f}", "nearest": f"{score.nearest:.0%}"}
                 if recorder is not None:
-                    recorder.telemetry.write("unseen", iteration=run.iteration, **asdict(score))
-            step = run.step()
-            check_finite(setup, run, step)
+                    recorder.telemetry.write("unseen", iteration=loop.iteration, **asdict(score))
+            step = loop.step()
+            check_finite(setup, loop, step)
             advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")
             if recorder is not None:
                 recorder.record(step)
                 recorder.checkpoint_if_due(stop=stopped.is_set())
 
 
-def check_finite(setup: Setup, run: Condensation, step: Step) -> None:
+def check_finite(setup: Setup, loop: Condensation, step: Step) -> None:
     """Raise a DivergedError that names the class if a loss is not finite."""
     if not math.isfinite(step.loss):
-        name = setup.store.classes[run.networks.classes[int(step.losses.isfinite().int().argmin())]]
-        advice = f"{suggest_lower_lr(run.videos.trainable)} The last checkpoint, if any, stays."
+        name = setup.store.classes[loop.networks.classes[int(step.losses.isfinite().int().argmin())]]
+        advice = f"{suggest_lower_lr(loop.videos.trainable)} The last checkpoint, if any, stays."
         if step.iteration == 0:
             advice = f"Nothing has moved. Look at {setup.scoring}."
         raise DivergedError(f"the loss of class '{name}' is not finite at iteration {step.iteration}. {advice}")
 
 
-def finished_set(setup: Setup, run: Condensation, source: dict[str, Any]) -> CondensedSet:
+def finished_set(setup: Setup, loop: Condensation, source: dict[str, Any]) -> CondensedSet:
     """The videos of a run as a set, if their storage can hold them."""
     store = setup.store
     store.check_unchanged()
     # Storing the videos takes memory: their last gradients make room, and what the networks have freed.
-    run.optimizer.zero_grad()
+    loop.optimizer.zero_grad()
     give_back_freed_memory()
-    encode = partial(setup.encode, trainable=run.videos.trainable)
-    with deterministic(run.networks.device), torch.no_grad():
-        encoding = run.videos.stored(encode, run.num_iterations)
-    return CondensedSet(encoding, run.videos.labels, store.classes, store.normalisation, store.flip, source)
+    encode = partial(setup.encode, trainable=loop.videos.trainable)
+    with deterministic(loop.networks.device), torch.no_grad():
+        encoding = loop.videos.stored(encode, loop.num_iterations)
+    return CondensedSet(encoding, loop.videos.labels, store.classes, store.normalisation, store.flip, source)
 
 
 def sentence_of(condensed: CondensedSet) -> str:

@@ -170,7 +170,7 @@ class RandomNetworks:
         feed: gives the pixels of its training clips.
         classes: labels of the classes that are condensed.
         number_of: the number of the network of an iteration.
-        holds_frames: whether an iteration shows single frames of real clips, held for the length of a clip.
+        shows_stills: whether an iteration shows single frames of real clips, held for the length of a clip.
         name: networks of different names have nothing in common.
         kept: the file of the class means of a block of networks; None where they are not kept.
         trained: gives the networks that the objective has trained on all training clips, from 0, frozen.
@@ -187,16 +187,16 @@ class RandomNetworks:
         classes: range,
         *,
         number_of: Callable[[int], int] = int,
-        holds_frames: Callable[[int], bool] = lambda iteration: False,
+        shows_stills: Callable[[int], bool] = lambda iteration: False,
         name: str = "network",
         block: int = BLOCK,
     ) -> None:
         self.store, self.feed, self.config, self.classes = store, feed, config, classes
         self.device = device = feed.device
-        self.number_of, self.holds_frames, self.name, self.block = number_of, holds_frames, name, block
+        self.number_of, self.shows_stills, self.name, self.block = number_of, shows_stills, name, block
         self.real, self.chunk = store.clips("train"), Chunk.of(store, device)
         self.precision = number_format(config, device)
-        self.kept: Callable[[int, bool], Any] = lambda block, held: None
+        self.kept: Callable[[int, bool], Any] = lambda block, still: None
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
         self.real_network = self.network
@@ -225,27 +225,27 @@ class RandomNetworks:
 
         They are `config.batch_real` random ones, mirrored at random where that keeps the labels.
         """
-        batch = self._batch(self.number_of(iteration), self.holds_frames(iteration))
+        batch = self._batch(self.number_of(iteration), self.shows_stills(iteration))
         counts = self.real.labels[batch[0]].unique_consecutive(return_counts=True)[1].tolist()
         for of_class in zip(*(part.split(counts) for part in batch), strict=True):
             yield self._shown(*of_class)
 
     def class_means(self, iteration: int) -> Tensor:
         """(C, D) mean embeddings of the real clips of an iteration (equation 8); the store keeps them."""
-        number, held = self.number_of(iteration), self.holds_frames(iteration)
+        number, still = self.number_of(iteration), self.shows_stills(iteration)
         block, within = divmod(number, self.block)
-        if self._block != (block, held):
-            file, self._block = self.kept(block, held), (block, held)
+        if self._block != (block, still):
+            file, self._block = self.kept(block, still), (block, still)
             means = file.load() if file else None
             own = self.classes
             self._means = None if means is None else send(means, self.device)[:, own.start : own.stop]
-        return self.compute_means(number, held) if self._means is None else self._means[within]
+        return self.compute_means(number, still) if self._means is None else self._means[within]
 
     @torch.no_grad()
-    def compute_means(self, number: int, held: bool) -> Tensor:
+    def compute_means(self, number: int, still: bool) -> Tensor:
         """(C, D) float32 class means under the network of a number."""
         self.draw_number(number, count(number + 1))
-        batch, network = self._batch(number, held), self.real_network
+        batch, network = self._batch(number, still), self.real_network
         labels = self.real.labels[batch[0]] - self.classes.start
 
         def embed(first: int, last: int) -> Tensor:
@@ -282,7 +282,7 @@ class RandomNetworks:
         # A method would keep this object, and its clips on the GPU, until Python looks for reference cycles.
         return DrawnAhead(self.network, self.device, partial(_initialise, self.config.network_seed, self.name))
 
-    def _batch(self, number: int, held: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def _batch(self, number: int, still: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Real clips of a network: (n,) positions, whether each is mirrored, and the frame that it holds or -1."""
         seed, num_frames = self.config.network_seed, self.store.num_frames
         batch, flips, view = (generator(seed, what, self.name, number) for what in ("batch", "flip", "view"))
@@ -290,7 +290,7 @@ class RandomNetworks:
         positions = self.store.sample(real_batch(self.store, self.config), batch)
         mirrored = torch.rand(len(positions), generator=flips) < 0.5
         times = (
-            torch.randint(num_frames, positions.shape, generator=view) if held else torch.full_like(positions, -1)
+            torch.randint(num_frames, positions.shape, generator=view) if still else torch.full_like(positions, -1)
         )
         labels = self.real.labels[positions]
         ours = (labels >= self.classes.start) & (labels < self.classes.stop)

@@ -107,7 +107,7 @@ class Setup:
             # Behind the last iteration comes a number that nothing reads.
             return blocks[at // BLOCK % len(blocks)] * BLOCK + at % BLOCK
 
-        return self.named_networks(device, classes, number_of=number_of, holds_frames=lambda i: i < first)
+        return self.named_networks(device, classes, number_of=number_of, shows_stills=lambda i: i < first)
 
     def named_networks(
         self, device: torch.device, classes: range | None = None, config: CondenseConfig | None = None, **how: Any
@@ -121,8 +121,8 @@ class Setup:
         key = {"model": network.name, "width": config.width or network.WIDTH, "precision": networks.precision}
         key |= {"seed": config.network_seed, "name": networks.name, "clips": real_batch(store, config)}
 
-        def kept(block: int, held: bool) -> CacheFile:
-            named = key | {"view": "held_frames" if held else "whole_clips", "block": block}
+        def kept(block: int, still: bool) -> CacheFile:
+            named = key | {"view": "held_frames" if still else "whole_clips", "block": block}
             return CacheFile.of(store, "means", named, device)
 
         networks.trained = partial(self.trained, device)
@@ -166,7 +166,7 @@ class Setup:
         if self.objective.reads_class_means:
             networks = self.networks(device)
             iterations = range(self.method.preparation() + self.config.iterations)
-            blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
+            blocks = {(networks.number_of(i) // BLOCK, networks.shows_stills(i)) for i in iterations}
             precompute_class_means(networks, blocks, run)
 
     def begin(self, device: torch.device, classes: range | None = None) -> Condensation:
@@ -202,25 +202,25 @@ class Setup:
         first = initial_mask(given.render(), given.labels, config.initial_keyframes, config.placement)
         return int((given.mask & ~first).sum())
 
-    def measure_rates(self, run: Condensation) -> None:
+    def measure_rates(self, loop: Condensation) -> None:
         """Set the learning rates of a condensation, after a check of its custom parts."""
         given = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (NETWORKS, "model")]
         if not all(kind.is_builtin(getattr(self.config, option)) for kind, option in given):
-            check_first_use(self, run)
-        if run.num_iterations and any(part.is_relative for part in run.videos.trainable):
-            unit = self.unit_rate(run)
-            run.rates = [part.lr * unit if part.is_relative else part.lr for part in run.videos.trainable]
+            check_first_use(self, loop)
+        if loop.num_iterations and any(part.is_relative for part in loop.videos.trainable):
+            unit = self.unit_rate(loop)
+            loop.rates = [part.lr * unit if part.is_relative else part.lr for part in loop.videos.trainable]
 
     def start(self, device: torch.device, classes: range | None = None) -> Condensation:
         """A condensation that is ready for its first iteration."""
-        run = self.begin(device, classes)
-        self.measure_rates(run)
-        return run
+        loop = self.begin(device, classes)
+        self.measure_rates(loop)
+        return loop
 
-    def unit_rate(self, run: Condensation) -> float:
+    def unit_rate(self, loop: Condensation) -> float:
         """The learning rate 1/λ at the start, measured on the first few classes, whichever are condensed."""
-        every, first = len(self.store.classes), run.preparation
-        probed = run.networks.of_classes(range(min(PROBED, every) if self.independent_classes else every))
+        every, first = len(self.store.classes), loop.preparation
+        probed = loop.networks.of_classes(range(min(PROBED, every) if self.independent_classes else every))
         videos = self._videos(probed.device, probed.classes)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
 
@@ -228,7 +228,7 @@ class Setup:
             # The last probe left its freed memory in pieces, too small to be used again.
             give_back_freed_memory()
             with torch.enable_grad(), deterministic(probed.device):
-                clips, network, chunk = videos.render(first), probed.draw(first + step), run.chunk
+                clips, network, chunk = videos.render(first), probed.draw(first + step), loop.chunk
                 matched = self.objective.match(network, self.objective.real(probed, first + step), clips, chunk)
                 found = torch.autograd.grad(clips, tensors, matched.gradients, allow_unused=True)
             return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
@@ -257,16 +257,16 @@ def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
     return replace(condensed, source=condensed.source | {"unseen": asdict(held_out.score(clips))})
 
 
-def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
+def check_first_use(setup: Setup, loop: Condensation) -> MatchLoss:
     """The match of an iteration in which nothing moves; a ConfigError where a part breaks a promise."""
-    store, config, classes = setup.store, setup.config, run.networks.classes
-    network, clips, shape = run.networks.draw(0), run.render(), (store.num_frames, 3, *store.size)
+    store, config, classes = setup.store, setup.config, loop.networks.classes
+    network, clips, shape = loop.networks.draw(0), loop.render(), (store.num_frames, 3, *store.size)
     wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with gradient"
     is_whole = isinstance(clips, Tensor) and clips.requires_grad and clips.shape[1:] == shape
     _require(METHODS, config.method, wanted, clips, is_whole and len(clips) > 0 == len(clips) % len(classes))
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
     check_output(network, "embed", network.embed(some), some)
-    found = run.objective.match(network, run.objective.real(run.networks, 0), clips, run.chunk)
+    found = loop.objective.match(network, loop.objective.real(loop.networks, 0), clips, loop.chunk)
     gives = partial(_require, OBJECTIVES, config.objective)
     gives("a MatchLoss", found, isinstance(found, MatchLoss))
     gives("its losses without a change of the clips, as of a clone", clips, torch.equal(clips, before))
@@ -276,10 +276,10 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     gives(wanted, found.recorded, are_numbers and not found.recorded.keys() & {*STEP_NUMBERS})
     wanted = f"gradients {tuple(clips.shape)} of {clips.dtype}"
     gives(wanted, found.gradients, _is_like(found.gradients, clips.shape, clips.dtype))
-    if run.rule.inserts:
-        gradients, mask = reduce(found.gradients, config.keyframe_scale), run.videos.mask
+    if loop.rule.inserts:
+        gradients, mask = reduce(found.gradients, config.keyframe_scale), loop.videos.mask
         state = InsertionState.measure(gradients, mask, 0, 1, generator(0, "try"))
-        proposed, wanted = run.rule.propose(state), f"(V, T) = {tuple(mask.shape)} booleans"
+        proposed, wanted = loop.rule.propose(state), f"(V, T) = {tuple(mask.shape)} booleans"
         _require(RULES, config.insertion, wanted, proposed, _is_like(proposed, mask.shape, torch.bool))
     return found
 
@@ -328,10 +328,10 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
 
 
 def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> str:
-    (block, held), file = need, networks.kept(*need)
+    (block, still), file = need, networks.kept(*need)
     if file.load() is None:
         numbers = range(block * networks.block, (block + 1) * networks.block)
-        file.save(torch.stack([networks.compute_means(number, held) for number in numbers]))
+        file.save(torch.stack([networks.compute_means(number, still) for number in numbers]))
     return file.path.name
 
 

@@ -62,17 +62,17 @@ def damaged(path: Path, error: Exception) -> ArtifactError:
 class RunRecorder:
     """Telemetry and checkpoints of a run that has locked its output, and the set at its end.
 
-    Where `how` resumes, a checkpoint moves the run forward. `seconds` include those before a kill.
+    Where the run resumes, a checkpoint moves the loop forward. `seconds` include those before a kill.
     """
 
     def __init__(
-        self, run: Condensation, output: Path, how: Run, source: dict[str, Any], checkpoint_seconds: float
+        self, loop: Condensation, output: Path, run: Run, source: dict[str, Any], checkpoint_seconds: float
     ) -> None:
-        self.run, self.output, self.source, self.store = run, output, source, run.networks.store
+        self.loop, self.output, self.source, self.store = loop, output, source, loop.networks.store
         self.checkpoint, self.checkpoint_seconds, self.seconds = checkpoint_path(output), checkpoint_seconds, 0.0
         self.telemetry = TelemetryWriter(telemetry_path(output))
         try:
-            if not (is_continued := how.resume and self.checkpoint.exists()):
+            if not (is_continued := run.resume and self.checkpoint.exists()):
                 # First of all: it must not outlive the telemetry that it counts on.
                 discard(self.checkpoint)
             self.telemetry.keep(self._continue() if is_continued else 0)
@@ -97,7 +97,7 @@ class RunRecorder:
                 raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
             check_same_run(f"checkpoint '{self.checkpoint}'", dict(content["source"]), self.source)
             self.seconds = float(content["seconds"])
-            self.run.restore(typed(int, content["iteration"]), tensors)
+            self.loop.restore(typed(int, content["iteration"]), tensors)
             return typed(int, content["telemetry_bytes"])
         except DAMAGES as error:
             raise damaged(self.checkpoint, error) from None
@@ -119,19 +119,21 @@ class RunRecorder:
         if stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
             self.save_checkpoint()
             self._saved = time.monotonic()
-        if stop and self.run.iteration < self.run.num_iterations:
-            said = f"stopped at iteration {self.run.iteration} of {self.run.num_iterations}; a checkpoint is saved"
+        if stop and self.loop.iteration < self.loop.num_iterations:
+            said = (
+                f"stopped at iteration {self.loop.iteration} of {self.loop.num_iterations}; a checkpoint is saved"
+            )
             raise Interrupted(f"{said}. Run the same command with --resume to continue.")
 
     def save_checkpoint(self) -> None:
         """Save a checkpoint; a DivergedError where the next iteration could not go on from it."""
         self.store.check_unchanged()
-        tensors = self.run.tensors()
+        tensors = self.loop.tensors()
         if spoiled := [name for name, values in tensors.items() if not values.isfinite().all()]:
-            said = f"the values of {', '.join(spoiled)} are not finite after iteration {self.run.iteration - 1}"
-            advice = suggest_lower_lr(self.run.videos.trainable)
+            said = f"the values of {', '.join(spoiled)} are not finite after iteration {self.loop.iteration - 1}"
+            advice = suggest_lower_lr(self.loop.videos.trainable)
             raise DivergedError(f"{said}. {advice} The last checkpoint, if any, stays.")
-        content = {"format": FORMAT, "version": VERSION, "iteration": self.run.iteration, "source": self.source}
+        content = {"format": FORMAT, "version": VERSION, "iteration": self.loop.iteration, "source": self.source}
         content |= {"telemetry_bytes": self.telemetry.sync(), "seconds": self.seconds}
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         write_atomically(self.checkpoint, safetensors.torch.save(tensors, {"prism": canonical_json(content)}))
@@ -139,7 +141,7 @@ class RunRecorder:
     def finish(self, condensed: CondensedSet) -> None:
         """Save the set under its final name and remove the checkpoint."""
         if score := condensed.source.get("unseen"):
-            self.telemetry.write("unseen", iteration=self.run.iteration, **score)
+            self.telemetry.write("unseen", iteration=self.loop.iteration, **score)
         ends = {"seconds": round(self.seconds, 3), "peak_memory_bytes": peak_memory_bytes()}
         self.telemetry.write("end", **ends, keyframes=condensed.keyframe_counts.tolist())
         self.telemetry.sync()

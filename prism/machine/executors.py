@@ -158,13 +158,13 @@ def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Execut
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
     # `deterministic` sets it again in each thread: it finds one, and so restores one while others still compute.
     pool = ThreadPoolExecutor(num, "prism-network", setattr, (_HERE, "stopped", stopped))
-    with deterministic(device), pool as threads:
+    with deterministic(device), pool:
         try:
-            yield threads
+            yield pool
         except BaseException:
             # Before the threads are waited for: Ctrl-C must not wait for the ends of their work.
             stopped.set()
-            threads.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 

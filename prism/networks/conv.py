@@ -79,7 +79,7 @@ def polyphase_input_gradient(
 
 
 def folded(clips: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]) -> Tensor:
-    """The convolution of `StridedConv3d` without a stride: the phases of its input are channels, which lie last.
+    """The convolution of `StridedConv3d` as one of stride 1: each block of r × s × u pixels becomes channels.
 
     Matrix units of a GPU want many channels, by eights, and three colours are few: a stride of 2 × 2 makes twelve
     of them. One more that is 1 everywhere carries the bias, which would be another pass over all outputs.

@@ -21,15 +21,15 @@ TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours")
 
 
 @dataclass
-class Progress:
-    """State of a reproduction, by file: fingerprints of sets, results of the planned networks, failures."""
+class Done:
+    """What a reproduction has done, by file: fingerprints of sets, results of the planned networks, failures."""
 
     sets: dict[Path, str] = field(default_factory=dict)
     results: dict[Path, Result] = field(default_factory=dict)
     failures: dict[Path, str] = field(default_factory=dict)
 
 
-def measured(lines: Sequence[Line], done: Progress) -> tuple[Line, ...]:
+def measured(lines: Sequence[Line], done: Done) -> tuple[Line, ...]:
     """The lines with the results that are there, and their leads over random selection."""
 
     def column(line: Line) -> tuple[object, ...]:
@@ -44,7 +44,7 @@ def measured(lines: Sequence[Line], done: Progress) -> tuple[Line, ...]:
     return tuple(found)
 
 
-def _measured(line: Line, done: Progress) -> Line:
+def _measured(line: Line, done: Done) -> Line:
     found, num_diverged = list[Result](), 0
     for step in line.scores:
         result = done.results.get(step.path)
@@ -67,7 +67,7 @@ COLUMNS = (
     Column(
         "paper's MiB", lambda line: f"{(c := line.cell).mib:g} ({c.share_percent:.1f} %)" if line.cell.mib else "–"
     ),
-    Column("our float32 MiB", lambda line: line.mib),
+    Column("our float32 MiB", lambda line: line.size),
     *(Column(cost.heading, lambda line, cost=cost: cost.text(line.row) if line.row else "") for cost in COSTS),
 )
 

@@ -97,7 +97,7 @@ class Line:
         return self.ours.in_percent if self.ours else "–"
 
     @property
-    def mib(self) -> str:
+    def size(self) -> str:
         """Stored frames as float32 in MiB, with their share of all training clips."""
         if not self.row:
             return "–"

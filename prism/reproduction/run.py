@@ -21,7 +21,7 @@ from prism.machine.progress import note
 from prism.machine.provenance import check_same_run
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.reports.page import build_page
-from prism.reproduction.compare import Comparison, Progress, measured
+from prism.reproduction.compare import Comparison, Done, measured
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import ScoreStep, SetStep, plan
 from prism.selection.options import SelectConfig
@@ -75,7 +75,7 @@ def reproduce(
     lines = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, **only)
     of = [store.fingerprint[:8] for store in stores] + [f"vpc{count}" for count in sorted(set(vpc))]
     of += [*sorted(set(rows)), *sorted(set(networks)), *([f"seeds{seeds}"] if seeds > 1 else [])]
-    done, path = Progress(), folder / "-".join((name, scale, *of))
+    done, path = Done(), folder / "-".join((name, scale, *of))
     # Each step once, a set before its scores.
     steps = list({step.path: step for line in lines for step in (*line.sets, *line.scores)}.values())
     missing = [step for step in steps if not _take(step, done)]
@@ -101,7 +101,7 @@ def reproduce(
     return found
 
 
-def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
+def _take(step: SetStep | ScoreStep, done: Done) -> bool:
     """Whether a step is done; its file is read, and refused if it was made with other options."""
     if not step.path.exists():
         return False
@@ -128,7 +128,7 @@ def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
     return {run.seed for run in result.runs} >= set(step.config.all_seeds)
 
 
-def _run(step: SetStep | ScoreStep, done: Progress, run: Run) -> None:
+def _run(step: SetStep | ScoreStep, done: Done, run: Run) -> None:
     """Do a step. Verbs are called here and nowhere else."""
     store, how = step.store, replace(run, output=step.path, resume=True)
     try:

@@ -65,7 +65,7 @@ def test_another_seed_or_name_has_other_networks_which_share_the_memory_of_one(m
     assert torch.equal(values_of(ours.draw(0)), first)
     rounded = setup_of(store, width=2, precision="bfloat16")
     both = [rounded.named_networks(CPU) for _ in range(2)]
-    assert torch.equal(*(networks.compute_means(0, held=False) for networks in both))
+    assert torch.equal(*(networks.compute_means(0, still=False) for networks in both))
     assert not torch.equal(first, other)
     assert not torch.equal(first, values_of(another.draw(0)))
     shown = [next(networks.real_clips(0)) for networks in (ours, held_out, another)]
@@ -138,7 +138,7 @@ def test_real_clips_are_mirrored_whole_where_that_keeps_the_labels(make_store, f
 def test_a_held_frame_is_a_random_frame_of_its_own_clip(make_store):
     store = make_store(train=6, flip=False)
     networks = numbered(store, batch_real=0)
-    networks.holds_frames = lambda iteration: True
+    networks.shows_stills = lambda iteration: True
     real, times = to_model_input(store.clips("train").frames, store.normalisation), set()
     for clip in (clip for clips in networks.real_clips(0) for clip in clips):
         assert torch.equal(clip, clip[:, :1].expand_as(clip))
