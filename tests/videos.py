@@ -32,6 +32,7 @@ KINDS: dict[str, tuple[str, str, dict[str, str]]] = {
     "mpeg4 with B-frames": ("p.m4v", "mpeg4", {"bf": "2", "g": "12", "b": "2000000"}),
     "wmv": ("q.wmv", "wmv2", {"g": "12", "b": "2000000"}),
     "gif": ("r.gif", "gif", {}),
+    "av1": ("s.mp4", "libsvtav1", {"preset": "10", "g": "12"}),
 }
 """Containers and codecs that a data set may mix: file name, encoder, encoder options."""
 
