@@ -346,10 +346,10 @@ def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, output, insert
 
 
 def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe(store, output):
-    condensed = run_tiny(store, output, vpc=2, iterations=20, epsilon=0.03)
+    condensed = run_tiny(store, output, vpc=2, iterations=20, epsilon=0.2)
     events = recorded(output, "insertion")
     assert events
-    assert all(max(event["cosines"]) < 0.03 for event in events)
+    assert 0.05 < max(max(event["cosines"]) for event in events) < 0.2
     inserted = {(event["video"], event["frame"]) for event in events}
     assert len(inserted) == len(events)
     ends = {(video, frame) for video in range(4) for frame in (0, 7)}
@@ -493,14 +493,11 @@ def test_a_checkpoint_without_resume_is_refused(store, unfinished):
     assert checkpoint_path(unfinished).exists()
 
 
-def test_resuming_with_another_option_is_refused_by_name(store, unfinished):
+def test_resuming_with_another_option_or_pytorch_is_refused_by_name(store, unfinished, monkeypatch):
     before = checkpoint_path(unfinished).read_bytes()
     with pytest.raises(ArtifactError, match=r"--insertion is 'gradient', not 'l2'"):
         run_tiny(store, unfinished, resume=True, insertion="l2")
     assert checkpoint_path(unfinished).read_bytes() == before
-
-
-def test_resuming_with_another_pytorch_is_refused(store, unfinished, monkeypatch):
     monkeypatch.setattr(prepare, "versions", lambda: versions() | {"torch": "9.9"})
     with pytest.raises(ArtifactError, match=r"its versions\.torch is '.*', not '9\.9'"):
         run_tiny(store, unfinished, resume=True)

@@ -200,6 +200,8 @@ def test_a_set_that_is_missing_or_has_changed_since_is_named(exhibit):
     words = Words(page_of(paths)).text
     assert re.search(r"Set PRISM cannot be shown: '.*set\.safetensors' does not exist\.", words)
     assert "50.0 ± 5.8 (3)" in words
+    of_subject(Result.load(again), path="").save(exhibit.folder / "own.json")  # Of a set in memory.
+    assert "cannot be shown" not in page_of([exhibit.folder / "own.json"])
 
 
 def test_many_sets_that_are_missing_do_not_hide_the_table(exhibit):
