@@ -330,16 +330,18 @@ def _problem(found: Result) -> str:
         "stored_clips is below num_videos, or scored_classes above num_classes": (
             subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
         ),
-        "its hits are not those of its recordings": not all(_fit(run.hits, data.recordings) for run in runs),
+        "its hits are not those of its recordings and its score": not all(_fit(run, data) for run in runs),
         "a count is zero": 0 in (*sizes, data.num_clips, data.num_classes, data.scored_classes),
     }
     return next((problem for problem, is_so in problems.items() if is_so), "")
 
 
-def _fit(hits: tuple[str, ...], recordings: tuple[str, ...]) -> bool:
-    """Whether hits, where there are any, are no more than the clips of each recording."""
+def _fit(run: NetworkRun, data: Data) -> bool:
+    """Whether hits, where there are any, are no more than the clips of each recording, and make the score."""
+    hits, recordings = run.hits, data.recordings
     if not all(re.fullmatch(r"\d{1,9}( \d{1,9})*", text, re.ASCII) for text in (*hits, *recordings)):
         return False
     found, clips = numbers_of(hits or recordings), numbers_of(recordings)
     is_alike = [*map(len, found)] == [*map(len, clips)]
-    return is_alike and all(hit <= num for hit, num in zip(chain(*found), chain(*clips), strict=True))
+    is_score = not hits or round(run.scores.get("top1", 0) * data.num_clips) == sum(chain(*found))
+    return is_alike and is_score and all(a <= b for a, b in zip(chain(*found), chain(*clips), strict=True))

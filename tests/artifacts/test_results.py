@@ -42,14 +42,14 @@ def test_hits_are_counted_by_recording_and_kept_with_their_class():
     assert by_recording([*clips, *clips], [1] * 8) == ("4 2", "2")
 
 
-@pytest.mark.parametrize("hits", [("3 0", "1"), ("2", "1"), ("2 0",), ("2 -1", "1"), ("2 x", "1")])
+@pytest.mark.parametrize("hits", [("3 0", "1"), ("2", "1"), ("2 0",), ("2 -1", "1"), ("2 x", "1"), ("1 0", "1")])
 def test_hits_that_the_recordings_cannot_have_are_refused(tmp_path, hits):
     whole = a_result((0.5,))
-    data, (run,) = replace(whole.data, recordings=("2 1", "1")), whole.runs
+    data, (run,) = replace(whole.data, recordings=("2 1", "1"), num_clips=6), whole.runs
     replace(whole, data=data, runs=(replace(run, hits=("2 0", "1")),)).save(tmp_path / "good")
     replace(whole, data=data, runs=(replace(run, hits=hits),)).save(tmp_path / "bad")
     Result.load(tmp_path / "good")
-    with pytest.raises(ArtifactError, match="hits are not those of its recordings"):
+    with pytest.raises(ArtifactError, match="hits are not those of its recordings and its score"):
         Result.load(tmp_path / "bad")
 
 

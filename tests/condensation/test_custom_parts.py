@@ -72,9 +72,8 @@ class Slow(Watching):
 
 def test_a_field_that_sets_an_option_of_the_run_is_said(store, capfd):
     condense(store, objective=Slow(), **TINY)
-    assert (
-        "Caution: momentum = 0.5, of the objective, is the option of the run as well.\n" in capfd.readouterr().err
-    )
+    said = "Caution: momentum = 0.5, of the objective, is the option of the run as well.\n"
+    assert said in capfd.readouterr().err
 
 
 @dataclass(frozen=True)

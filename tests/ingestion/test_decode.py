@@ -389,11 +389,10 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path, kind):
     assert found.damage == "5 of its 40 frames are damaged or missing."
 
 
-@pytest.mark.parametrize("suffix", [".mkv", ".mp4"])
 @pytest.mark.parametrize("number", [20, 21, 22])
-def test_a_bad_packet_of_av1_costs_the_same_frames_whatever_the_processors(tmp_path, suffix, number):
+def test_a_bad_packet_of_av1_costs_the_same_frames_whatever_the_processors(tmp_path, number):
     options = {"g": "5", "preset": "10", "svtav1-params": "pred-struct=1"}
-    path = write_numbered(tmp_path / f"a{suffix}", 40, "libsvtav1", options)
+    path = write_numbered(tmp_path / "a.mkv", 40, "libsvtav1", options)
     with av.open(str(path)) as whole:
         packet = [packet for packet in whole.demux(video=0) if packet.size][number]
     data = path.read_bytes()
