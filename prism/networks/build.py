@@ -42,10 +42,10 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
         with torch.device("meta"), warnings.catch_warnings():
             warnings.filterwarnings("error", ".* is a no-op")
             network = network_type(**arguments | own)
-    except UserWarning:
-        said = f"the network '{name}' loads values in __init__, which has no memory for them"
-        raise ConfigError(f"{said}. Load them in initialise(generator).") from None
     except Exception as error:
+        if "is a no-op" in str(error):
+            said = f"the network '{name}' loads values in __init__, which has no memory for them"
+            raise ConfigError(f"{said}. Load them in initialise(generator).") from None
         raise NETWORKS.unmade(model, error) from error
     if getattr(network, "embed_dim", 0) < 1:
         raise ConfigError(f"the network '{name}' has no embed_dim above 0, the length of its embeddings.")

@@ -97,7 +97,7 @@ Gallery = dict[str, list[Tile]]
 
 def gallery_of(store: ClipStore | None, videos: Sequence[Tile]) -> tuple[Gallery, list[str]]:
     """A real clip of each class, beside the videos of sets, and notes on them."""
-    tiles = [*(_real_tiles(store) if store else ()), *videos]
+    tiles = [*(() if store is None else _real_tiles(store)), *videos]
     kept = with_strips(tiles)
     of_class = grouped(sorted(kept, key=lambda tile: tile.class_name), lambda tile: tile.class_name)
     notes = [f"The pictures are compressed (WebP, at most {MAX_SIDE} pixels a side); networks see the originals."]
