@@ -50,8 +50,11 @@ class HeConv3d(nn.Conv3d):
     With PyTorch's default the signal of an untrained network of this depth would fade away.
     """
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, generator: torch.Generator | None) -> None:
         nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+
+    def reset_parameters(self) -> None:
+        self.initialise(None)
 
 
 class ResidualBlock(nn.Module):
