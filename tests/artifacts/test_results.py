@@ -160,6 +160,7 @@ HOSTILE = {
     "subject config is a list": edited(subject__config=[]),
     "config holds infinity": edited(config__lr=float("inf")),
     "a run takes longer than the world": edited(runs__0__seconds=1e308),
+    "top1 is beyond hits": edited(runs__0__hits=["2"], data__recordings=["2"], runs__0__scores__top1=1e308),
     "a lone surrogate": edited(label="\ud800"),
 }
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 
 import av
@@ -251,10 +252,8 @@ def test_a_subtitle_or_a_sound_that_outlasts_a_video_is_no_damage(tmp_path, suff
             silence = av.AudioFrame.from_ndarray(np.zeros((1, 32000), np.int16), format="s16", layout="mono")
             silence.sample_rate = 8000
             packets = other.encode(silence)
-        for packet, stream in [
-            *((one, other) for one in packets),
-            *((one, shown) for one in v.demux() if one.size),
-        ]:
+        own = ((one, shown) for one in v.demux() if one.size)
+        for packet, stream in chain(((one, other) for one in packets), own):
             packet.stream = stream
             output.mux(packet)
     found = outcome_of(path, Window(0, 1), whole=True)
