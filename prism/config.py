@@ -120,9 +120,8 @@ class Options:
             if field.kind is float and type(value) is int:
                 object.__setattr__(self, name, value := float(value))
             if problem := field.problem(value):
-                raise self.refusal(
-                    name, problem + ", also where a part has a field of that name" * (name in of_parts)
-                )
+                problem += ", also where a part has a field of that name" * (name in of_parts)
+                raise self.refusal(name, problem)
         for name, fits, promise in self.relations():
             if not fits:
                 raise self.refusal(name, promise)

@@ -152,9 +152,8 @@ def _check_condensing(store: ClipStore | str | Path, **options: Any) -> Setup:
         first.step()
     second.restore(first.iteration, {name: tensor.clone() for name, tensor in first.tensors().items()})
     made, resumed = (finished_set(setup, _finished(loop), {}) for loop in (whole, second))
-    assert resumed.to_bytes() == made.to_bytes(), (
-        "a resumed run must give the bytes of one that was not stopped: parts keep nothing from call to call"
-    )
+    said = "a resumed run must give the bytes of one that was not stopped: parts keep nothing from call to call"
+    assert resumed.to_bytes() == made.to_bytes(), said
     if setup.independent_classes and len(store.classes) > 1:
         alone = _finished(setup.start(CPU, range(1, 2)))
         own, among_others = (loop.videos.render(alone.num_iterations) for loop in (alone, whole))

@@ -53,11 +53,9 @@ class Export:
 
 
 def _loss(psnr: float) -> str:
-    return (
-        f"The PSNR to the clips of the set is {psnr:.1f} dB."
-        if psnr < math.inf
-        else "Its clips are those of the set."
-    )
+    if psnr == math.inf:
+        return "Its clips are those of the set."
+    return f"The PSNR to the clips of the set is {psnr:.1f} dB."
 
 
 def export(

@@ -254,13 +254,13 @@ class _Images:
     def __init__(self, folder: Path, size: int, root: Path, whole: bool) -> None:
         self.images, self.size, self.root, self.whole = frame_files(folder), size, root, whole
         self.num_frames = len(self.images)
-        # Pictures of one series differ in numbers alone; names of which no two do so have none, only an order.
-        forms = {re.sub(r"\d+", "#", image.stem) for image in self.images}
-        names = " ".join(image.stem for image in self.images)
-        if len(set(map(len, re.findall(r"\d\.(\d+)", names)))) > 1 and re.search(r"\d\.(0\d|\d{9})", names):
+        stems = [image.stem for image in self.images]
+        fractions = re.findall(r"\d\.(\d+)", " ".join(stems))
+        if len({*map(len, fractions)}) > 1 and any(re.match(r"0\d|\d{9}", one) for one in fractions):
             raise VideoError("its pictures have names such as 0.2 and 0.04, in an order that is not known.")
-        is_twice = len({image.stem for image in self.images}) < self.num_frames
-        if is_twice or 1 < len(forms) < self.num_frames:
+        # Pictures of one series differ in numbers alone; names of which no two do so have none, only an order.
+        forms = {re.sub(r"\d+", "#", stem) for stem in stems}
+        if len({*stems}) < len(stems) or 1 < len(forms) < len(stems):
             said = few(sorted({re.sub(r"\d+", "#", image.name) for image in self.images}))
             raise VideoError(f"its pictures belong to several series ({said}), of which one is wanted.")
 
