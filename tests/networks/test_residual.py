@@ -56,7 +56,7 @@ def small(seed: int = 0) -> nn.Module:
 
 
 def test_convolutions_start_normal_with_variance_two_over_fan_out():
-    for module in small().modules():
+    for module in (*small().modules(), *type(small())(num_classes=3, num_frames=8, size=32, width=8).modules()):
         if isinstance(module, HeConv3d) and module.weight.numel() > 1000:
             kernel = module.weight[0, 0].numel()
             expected = (2 / (module.out_channels * kernel)) ** 0.5
