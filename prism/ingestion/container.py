@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from statistics import median_high
-from typing import cast
+from typing import Any, cast
 
 import av
 import av.logging
@@ -29,6 +29,8 @@ RESYNCING = {"matroska,webm", "flv", "asf"}
 """Containers whose demuxers drop packets where they are damaged, and only log it."""
 MOST_KEPT = 2**26
 """Bytes up to which a file is read once: its packets are counted, then decoded."""
+ANY_TEXT: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+"""Before PyAV 19, which has no such option, a title that is no UTF-8 is an error by default."""
 PAUSE = 10
 """Steps between two frames above which time is taken to have jumped, not to have passed."""
 
@@ -172,7 +174,7 @@ def opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
     local, options = str(path.absolute()), {"protocol_whitelist": "file"}
     try:
-        container = av.open(local, options=options, metadata_errors="replace")
+        container = av.open(local, options=options, **ANY_TEXT)
     except (FFmpegError, OSError) as error:
         raise VideoError(f"it cannot be opened as a video: {reason(error)}.") from None
     with container:
