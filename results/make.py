@@ -57,24 +57,24 @@ ROWS = {
     "dm-0.05": ("DM, rate 0.05", f"{DM} --relative-lr 0.05"),
     "dm-0.8": ("DM, rate 0.8", f"{DM} --relative-lr 0.8"),
     "static-dynamic": ("static/dynamic", f"{STATIC_DYNAMIC} --static-lr 10 --dynamic-lr 1000"),
-    "static-dynamic-1000": ("static/dynamic, images at a rate of 1", f"{STATIC_DYNAMIC} --dynamic-lr 1000"),
-    "static-dynamic-100": ("the same, memories at a rate of 100", f"{STATIC_DYNAMIC} --dynamic-lr 100"),
-    "static-dynamic-1e-4": ("the same, memories at the published rate of 0.0001", STATIC_DYNAMIC),
+    "static-dynamic-1000": ("static/dynamic, images at 1", f"{STATIC_DYNAMIC} --dynamic-lr 1000"),
+    "static-dynamic-100": ("the same, memories at 100", f"{STATIC_DYNAMIC} --dynamic-lr 100"),
+    "static-dynamic-1e-4": ("the same, memories at 0.0001 (published)", STATIC_DYNAMIC),
     "published": ("PRISM as published", PUBLISHED),
     "published-0.05": ("PRISM as published, rate 0.05", f"{PUBLISHED} --relative-lr 0.05"),
     "published-0.8": ("PRISM as published, rate 0.8", f"{PUBLISHED} --relative-lr 0.8"),
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
     "two-half": ("two of half size", KEYFRAMES.format(2, 2)),
-    "two-quarter": ("**two small key-frames**", DEFAULT),
+    "two-quarter": ("**default**", DEFAULT),
     "cross-entropy": ("**with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
     "cross-entropy-half": ("**recipe `cross-entropy`**", "condense --recipe small --recipe cross-entropy"),
-    "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
-    "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
+    "cross-entropy-1": ("the same, weight 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
+    "cross-entropy-3": ("the same, weight 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
     "yuv420": ("**with coarse colour**", f"{DEFAULT} --storage yuv420"),
-    "default-0.05": ("the default, rate 0.05", f"{DEFAULT} --relative-lr 0.05"),
-    "default-0.8": ("the default, rate 0.8", f"{DEFAULT} --relative-lr 0.8"),
-    "default-200": ("the default, 200 iterations", f"{DEFAULT} --iterations 200"),
-    "default-400": ("the default, 400 iterations", SHORT),
+    "default-0.05": ("default, rate 0.05", f"{DEFAULT} --relative-lr 0.05"),
+    "default-0.8": ("default, rate 0.8", f"{DEFAULT} --relative-lr 0.8"),
+    "default-200": ("default, 200 iterations", f"{DEFAULT} --iterations 200"),
+    "default-400": ("default, 400 iterations", SHORT),
     "differences": ("with differences, 400 iterations", f"{SHORT} --objective objectives:Differences"),
     "differences-800": ("with differences", f"{DEFAULT} --objective objectives:Differences"),
     "characteristic": ("NCFM", f"{SHORT} --objective {NCFM}"),
@@ -85,12 +85,12 @@ ROWS = {
     "quarter-three": ("three small key-frames", KEYFRAMES.format(4, 3)),
     "quarter-four": ("four small key-frames", KEYFRAMES.format(4, 4)),
     "quarter-budget": ("three in the mean, by need", f"{KEYFRAMES.format(4, 3)} --placement budget"),
-    "quarter-noise": ("the default from noise", f"{DEFAULT} --init noise"),
-    "quarter-real": ("the default from real clips", f"{DEFAULT} --init real"),
+    "quarter-noise": ("default from noise", f"{DEFAULT} --init noise"),
+    "quarter-real": ("default from real clips", f"{DEFAULT} --init real"),
     "two-inserting": ("two, inserting by conflict", f"{KEYFRAMES.format(1, 2)} --insertion gradient"),
-    "quarter-inserting": ("the default, inserting by conflict", f"{DEFAULT} --insertion gradient"),
-    "quarter-random": ("the default, inserting at random", f"{DEFAULT} --insertion random"),
-    "quarter-l2": ("the default, inserting by distance", f"{DEFAULT} --insertion l2"),
+    "quarter-inserting": ("default, inserting by conflict", f"{DEFAULT} --insertion gradient"),
+    "quarter-random": ("default, inserting at random", f"{DEFAULT} --insertion random"),
+    "quarter-l2": ("default, inserting by distance", f"{DEFAULT} --insertion l2"),
     "small": ("every frame, as small", KEYFRAMES.format(4, 0)),
     "real-start": ("random clips, moved with cross-entropy", REAL_START),
     "herding-start-plain": (
@@ -277,8 +277,7 @@ def vpc_of(result: Result) -> int:
 
 
 def videos(result: Result) -> str:
-    vpc = vpc_of(result)
-    return "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
+    return f"VPC {vpc_of(result)}"
 
 
 def table(
@@ -378,7 +377,7 @@ def beside_scenes(court: str) -> str:
         if row != "two-quarter" and (ahead := lead(found.get(row, []), found["two-quarter"]))
     }
     stars, over = starred(leads), "over the default"
-    lines = head("one video of each class", "key-frames", "share of bytes", "signs", over, "ucf101-21", over)
+    lines = head("VPC 1", "key-frames", "share of bytes", "signs", over, "ucf101-21", over)
     for row in ABLATIONS:
         some = [(found[row], found["random"]) for found in every.values() if row in found]
         if not some:
@@ -454,7 +453,7 @@ def by_epochs(court: str) -> str:
 
 def validation(_: str) -> str:
     """Scores of the first set of rows on validation clips, after each number of epochs."""
-    lines = head("one video of each class", *RATES.values())
+    lines = head("VPC 1", *RATES.values())
     for row in ("random", "herding", "static-dynamic", "published", "two-quarter", "cross-entropy"):
         cells = [ROWS[row][0]]
         for court in RATES:
@@ -494,7 +493,7 @@ def by_network(court: str) -> str:
         for folder, name in MODELS.items()
     }
     every = {name: found for name, found in every.items() if "two-quarter" in found}
-    lines = side_by_side(every, "one video of each class", 2)
+    lines = side_by_side(every, "VPC 1", 2)
     leads = {
         (other, name): ahead
         for other in ("random", "published")
