@@ -315,7 +315,7 @@ def with_leads(
         said = [stars.get((i, j), "–") for j in range(len(leads))]
         lines.append(f"| {' | '.join([label, *sizes(found), top1(found), *said])} |")
     lines += ["", below] if below else []
-    lines += ["", f"\\* of {len(every)}."] if every else []
+    lines += ["", f"\\* of {len(every)} leads."] if every else []
     return "\n".join([*lines, ""])
 
 
@@ -387,7 +387,7 @@ def beside_scenes(court: str) -> str:
         for name, of_court in every.items():
             cells += [top1(of_court[row]) if row in of_court else "–", stars.get((name, row), "–")]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"\\* of {len(leads)}.", ""])
+    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
 
 
 def objectives(court: str) -> str:
@@ -424,7 +424,7 @@ def in_equal_bytes(court: str) -> str:
         larger = next((one for one in whole if bytes_of(one) >= bytes_of(found)), found)
         with_lead.append((label, found, [None if larger is found else lead(found, larger)]))
     return with_leads(
-        ["each class", "videos", "kB", "file", "top-1", "over herding, whole"],
+        ["set", "VPC", "kB", "file", "top-1", "over herding, whole"],
         with_lead,
         lambda found: [str(vpc_of(found[0])), kilobytes(found), f"{found[0].subject.num_bytes / 1000:,.0f}"],
     )
@@ -504,7 +504,7 @@ def by_network(court: str) -> str:
     for other in ("random", "published"):
         said = [f"{name} {stars[other, name]}" for name in every if (other, name) in stars]
         lines += ["", f"The default over {ROWS[other][0]}: {', '.join(said)}."]
-    return "\n".join([*lines, "", f"\\* of {len(leads)}.", ""])
+    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
 
 
 TABLES = {
