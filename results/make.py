@@ -315,7 +315,7 @@ def with_leads(
         said = [stars.get((i, j), "–") for j in range(len(leads))]
         lines.append(f"| {' | '.join([label, *sizes(found), top1(found), *said])} |")
     lines += ["", below] if below else []
-    lines += ["", f"\\* of {len(every)} leads."] if every else []
+    lines += ["", f"\\* of {len(every)} lead{'s' * (len(every) > 1)}."] if every else []
     return "\n".join([*lines, ""])
 
 
