@@ -24,6 +24,7 @@ from prism.machine.files import (
     replace_atomically,
     replace_folder,
     write_synced,
+    writing,
 )
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
@@ -103,7 +104,7 @@ def export(
         else:
             check_output_file(output, run.overwrite, reads)
         bar = progress_bar("Exporting", len(condensed), "videos", enabled=run.progress)
-        with new_folder(output) as folder, bar as step:
+        with new_folder(output) as folder, writing(output), bar as step:
             for clip, shown in form.write(condensed, folder) or ():
                 errors.append(float((clip - shown).double().square().mean()))
                 step()

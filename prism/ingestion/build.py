@@ -33,9 +33,9 @@ from prism.ingestion.pool import Task, decode_all, sync_slots
 from prism.ingestion.splits import list_videos, recordings_beside_paths, split_videos
 from prism.machine.executors import stoppable
 from prism.machine.files import (
-    beside,
     check_output_folder,
     lock,
+    new_folder,
     partial_path,
     replace_folder,
     sync_folder,
@@ -96,11 +96,7 @@ def ingest(
                 if config.layout != "auto":
                     raise config.refusal("layout", "auto for a data set object")
                 # Of one name, so that it replaces what a killed run has left.
-                folder = beside(output, ".{}.items")
-                stack.callback(shutil.rmtree, folder, ignore_errors=True)
-                with writing(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
-                    folder.mkdir()
+                folder = stack.enter_context(new_folder(output, ".{}.items"))
                 source = write_items(source, folder, run.progress)
             plan = make_plan(Path(source), config)
             # The processors that this process may use, where the system tells; else all that the machine has.

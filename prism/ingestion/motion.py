@@ -27,7 +27,7 @@ import numpy as np
 
 from prism.config import as_path
 from prism.ingestion.options import MotionConfig
-from prism.machine.files import check_output_folder, lock, new_folder, replace_folder, write_synced
+from prism.machine.files import check_output_folder, lock, new_folder, replace_folder, write_synced, writing
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
 from prism.machine.run import OUTPUT, Run, split_options
@@ -250,7 +250,7 @@ def write_motion(
         check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned)
         total = len(labels) * sum(counts.values())
         bar = progress_bar("Drawing", total, "videos", enabled=run.progress)
-        with new_folder(output) as partial, bar as advance:
+        with new_folder(output) as partial, writing(output), bar as advance:
             # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
             mark = canonical_json({"flip": False, "made_by": "prism motion"}) + "\n"
             write_synced(partial / "prism.json", mark.encode())

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from prism.errors import BusyError, OutputError
 
 ELSEWHERE = "Choose an output in a folder of your own."
+PARTIAL = ".{}.partial"
 OLDER = ".{}.prism-old"  # Removed without a question, so its name is one that no other program gives.
 
 
@@ -31,7 +32,7 @@ def beside(path: Path, name: str) -> Path:
 
 def partial_path(path: Path) -> Path:
     """Place where the unfinished `path` is written, so that a rename completes it."""
-    return beside(path, ".{}.partial")
+    return beside(path, PARTIAL)
 
 
 def check_output(path: Path, overwrite: bool) -> None:
@@ -83,16 +84,16 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def new_folder(output: Path) -> Iterator[Path]:
-    """An empty folder beside an output, to be filled and renamed in the block; what is left of it is removed."""
-    partial = partial_path(output)
+def new_folder(output: Path, name: str = PARTIAL) -> Iterator[Path]:
+    """An empty folder beside an output, as `beside` names it; what the block does not rename is removed."""
+    folder = beside(output, name)
     try:
-        with writing(output):
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir()
-            yield partial
+        with writing(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        yield folder
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:
