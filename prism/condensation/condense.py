@@ -16,6 +16,7 @@ from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import ClassOrder, condense_on
+from prism.condensation.given import num_lost_keyframes
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.objectives import SCORED_EVERY, HeldOutNetworks, MatchScore
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
@@ -70,7 +71,7 @@ def condense(
     setup = Setup(store, config)
     if run.resume and not run.overwrite and (done := finished(setup, run.path)):
         return done
-    if (given := setup.given) is not None and (lost := setup.num_lost_keyframes):
+    if (given := setup.given) is not None and (lost := num_lost_keyframes(given, config)):
         held = f"{lost} of the {given.num_keyframes} key-frames of '{config.init}' are left out"
         note(f"Caution: {held}. Another --initial-keyframes or --placement keeps more.")
     if run.executor is None:

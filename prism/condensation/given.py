@@ -11,7 +11,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import SEEDS
 from prism.artifacts.store import ClipStore
 from prism.condensation import INIT, STARTS
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import METHODS, CondenseConfig
+from prism.condensation.videos import initial_mask
 from prism.config import as_dict
 from prism.errors import ConfigError, nearest
 from prism.machine.text_io import canonical_json
@@ -36,6 +37,14 @@ def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
         said = f"'{path}' has {len(found)} videos of {len(labels)} classes"
         raise ConfigError(f"{said}, but --vpc {vpc} starts from {vpc} of each.")
     return found
+
+
+def num_lost_keyframes(given: CondensedSet, config: CondenseConfig) -> int:
+    """Key-frames of a given set that no video starts with; sets of whole clips are there to lose some."""
+    if given.mask.all() or not METHODS.is_builtin(config.method):
+        return 0
+    first = initial_mask(given.render(), given.labels, config.initial_keyframes, config.placement)
+    return int((given.mask & ~first).sum())
 
 
 def recorded_options(config: CondenseConfig, given: CondensedSet | None) -> dict[str, Any]:

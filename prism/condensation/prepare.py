@@ -23,7 +23,7 @@ from prism.condensation.networks import BLOCK, RandomNetworks, real_batch
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import InsertionRule, InsertionState
-from prism.condensation.videos import KeyFrameVideos, Method, Trainable, Videos, check_storable, initial_mask
+from prism.condensation.videos import KeyFrameVideos, Method, Trainable, Videos, check_storable
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed, computing, stoppable
@@ -192,15 +192,6 @@ class Setup:
                 given = given.unenlarged()
             videos.start_as(self.store.normalisation.apply(given.render(own)).to(device))
         return videos
-
-    @property
-    def num_lost_keyframes(self) -> int:
-        """Key-frames of the given set that no video starts with; sets of whole clips are there to lose some."""
-        given, config = self.given, self.config
-        if given is None or given.mask.all() or not METHODS.is_builtin(config.method):
-            return 0
-        first = initial_mask(given.render(), given.labels, config.initial_keyframes, config.placement)
-        return int((given.mask & ~first).sum())
 
     def measure_rates(self, loop: Condensation) -> None:
         """Set the learning rates of a condensation, after a check of its custom parts."""
