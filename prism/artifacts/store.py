@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from prism.artifacts.kinds import STORE, check_format, kind_of, typed
 from prism.config import as_path, short_repr
@@ -96,15 +96,16 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
     return ordered
 
 
-COLUMNS = {"split": str, "label": str, "path": str, "start": int, "stride": int, "video_frames": int}
+COLUMNS = get_type_hints(ClipSource)
+"""Columns of `clips.csv`; the last one, `recording`, is left out where no recording has a name."""
 NAMED = r"_(g\d+)_c\d+"
 """The recording in names like those of UCF101: clip 2 of recording 1 is `_g01_c02`."""
 
 
 def clips_csv(sources: Iterable[ClipSource]) -> str:
-    """The text of `clips.csv`, with a column for recordings if any has a name."""
+    """The text of `clips.csv`."""
     sources = list(sources)
-    columns = [*COLUMNS, "recording"] if any(source.recording for source in sources) else [*COLUMNS]
+    columns = list(COLUMNS)[: None if any(source.recording for source in sources) else -1]
     return csv_text(columns, ([getattr(source, key) for key in columns] for source in sources))
 
 
@@ -326,10 +327,8 @@ def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
     """Rows of `clips.csv`, whose checksum has passed, compared with the header."""
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
-            sources = [
-                ClipSource(*(COLUMNS[key](row[key]) for key in COLUMNS), recording=row.get("recording", ""))
-                for row in csv.DictReader(file)
-            ]
+            rows = ({"recording": ""} | row for row in csv.DictReader(file))
+            sources = [ClipSource(*(kind(row[key]) for key, kind in COLUMNS.items())) for row in rows]
         labels = {name: label for label, name in enumerate(header.classes)}
         order = [(SPLITS.index(source.split), labels[source.label]) for source in sources]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
