@@ -172,11 +172,10 @@ class RandomNetworks:
         number_of: the number of the network of an iteration.
         shows_stills: whether an iteration shows single frames of real clips, held for the length of a clip.
         name: networks of different names have nothing in common.
-        kept: the file of the class means of a block of networks; None where they are not kept.
         trained: gives the networks that the objective has trained on all training clips, from 0, frozen.
+        file_of: gives the file of class means by what they follow from; None where they are not kept.
+        elsewhere: files that workers with another device have named, by block and whether its clips are still.
     """
-
-    trained: Callable[[int], Network]
 
     def __init__(
         self,
@@ -185,6 +184,8 @@ class RandomNetworks:
         feed: Feed,
         config: Settings,
         classes: range,
+        trained: Callable[[int], Network],
+        file_of: Callable[[dict[str, Any]], Any] | None,
         *,
         number_of: Callable[[int], int] = int,
         shows_stills: Callable[[int], bool] = lambda iteration: False,
@@ -192,11 +193,11 @@ class RandomNetworks:
         block: int = BLOCK,
     ) -> None:
         self.store, self.feed, self.config, self.classes = store, feed, config, classes
+        self.trained, self.file_of, self.elsewhere = trained, file_of, dict[tuple[int, bool], Any]()
         self.device = device = feed.device
         self.number_of, self.shows_stills, self.name, self.block = number_of, shows_stills, name, block
         self.real, self.chunk = store.clips("train"), Chunk.of(store, device)
         self.precision = number_format(config, device)
-        self.kept: Callable[[int, bool], Any] = lambda block, still: None
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
         self.real_network = self.network
@@ -240,6 +241,14 @@ class RandomNetworks:
             own = self.classes
             self._means = None if means is None else send(means, self.device)[:, own.start : own.stop]
         return self.compute_means(number, still) if self._means is None else self._means[within]
+
+    def kept(self, block: int, still: bool) -> Any:
+        """The file of the class means of a block of networks; None where they are not kept."""
+        if self.file_of is None or (block, still) in self.elsewhere:
+            return self.elsewhere.get((block, still))
+        key = {"model": self.network.name, "width": self.config.width or self.network.WIDTH, "name": self.name}
+        key |= {"seed": self.config.network_seed, "clips": real_batch(self.store, self.config), "block": block}
+        return self.file_of(key | {"precision": self.precision, "view": "held_frames" if still else "whole_clips"})
 
     @torch.no_grad()
     def compute_means(self, number: int, still: bool) -> Tensor:

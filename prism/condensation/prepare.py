@@ -19,7 +19,7 @@ from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation.given import given_set, recorded_options
 from prism.condensation.loop import Condensation
-from prism.condensation.networks import BLOCK, RandomNetworks, real_batch
+from prism.condensation.networks import BLOCK, RandomNetworks
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import InsertionRule, InsertionState
@@ -117,19 +117,11 @@ class Setup:
         if any(parameter.is_meta for parameter in network.parameters()):
             allocate(network, device)
         feed = self.feeds.setdefault(device, Feed(store.clips("train").frames, device))
-        networks = RandomNetworks(network, store, feed, config, classes or range(len(store.classes)), **how)
-        key = {"model": network.name, "width": config.width or network.WIDTH, "precision": networks.precision}
-        key |= {"seed": config.network_seed, "name": networks.name, "clips": real_batch(store, config)}
-
-        def kept(block: int, still: bool) -> CacheFile:
-            named = key | {"view": "held_frames" if still else "whole_clips", "block": block}
-            return CacheFile.of(store, "means", named, device)
-
-        networks.trained = partial(self.trained, device)
+        classes, trained = classes or range(len(store.classes)), partial(self.trained, device)
         # The code of a custom network may change under one name.
-        if NETWORKS.is_builtin(config.model):
-            networks.kept = kept
-        return networks
+        is_kept = NETWORKS.is_builtin(config.model)
+        file_of = partial(CacheFile.of, store, "means", device=device) if is_kept else None
+        return RandomNetworks(network, store, feed, config, classes, trained, file_of, **how)
 
     def trained(self, device: torch.device, number: int, advance: Advance = no_progress) -> Network:
         """A network that was trained on all training clips; the store keeps its values."""
@@ -312,10 +304,8 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
     with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
         for need, name in completed(run.executor, keep, missing):
             # A worker that has another device names its files otherwise.
-            files[need] = replace(files[need], path=files[need].path.with_name(name))
+            networks.elsewhere[need] = replace(files[need], path=files[need].path.with_name(name))
             bar(block)
-    here = networks.kept
-    networks.kept = lambda *need: files.get(need) or here(*need)
 
 
 def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> str:
