@@ -119,17 +119,18 @@ class Condensation:
 
     def tensors(self) -> dict[str, Tensor]:
         """Tensors for a checkpoint beside the iteration; streams of randomness have no state."""
-        momentum = {f"momentum.{i}": self.optimizer.momentum_buffers.get(part) for i, part in self.trained()}
+        momentum = {name: self.optimizer.momentum_buffers.get(part) for name, part in self.trained()}
         return self.videos.state() | {name: buffer for name, buffer in momentum.items() if buffer is not None}
 
     def restore(self, iteration: int, tensors: dict[str, Tensor]) -> None:
         """Go on at an iteration with the tensors of a checkpoint."""
         self.iteration = iteration
         self.videos.restore(tensors)
-        for i, part in self.trained():
-            if (buffer := tensors.get(f"momentum.{i}")) is not None:
+        for name, part in self.trained():
+            if (buffer := tensors.get(name)) is not None:
                 self.optimizer.momentum_buffers[part] = buffer.to(part.device)
 
-    def trained(self) -> Iterator[tuple[int, Tensor]]:
-        """The tensors that the optimiser moves, numbered as a checkpoint does."""
-        return enumerate(tensor for part in self.videos.trainable for tensor in part.tensors)
+    def trained(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors that the optimiser moves, each with the name of its momentum in a checkpoint."""
+        every = (tensor for part in self.videos.trainable for tensor in part.tensors)
+        return ((f"momentum.{i}", tensor) for i, tensor in enumerate(every))
