@@ -49,14 +49,14 @@ PROBED = 10
 
 
 class Setup:
-    """The parts of a run, made once for a store; a ConfigError where an option or a part does not fit."""
+    """Parts of a run on one device, made once for a store; a ConfigError where an option or part does not fit."""
 
     def __init__(self, store: ClipStore, config: CondenseConfig) -> None:
         self.store, self.config = store, config
         store.require_vpc(config.vpc, "condense.vpc")
         self.network = build_for(store, config.model, "meta", width=config.width)
-        self.feeds: dict[torch.device, Feed] = {}
-        self.all_trained: dict[tuple[torch.device, int], Network] = {}
+        self.feed: Feed | None = None
+        self.all_trained: dict[int, Network] = {}
         self.method: Method = METHODS.make(config.method, config)
         self.objective: Objective = OBJECTIVES.make(config.objective, config)
         self.rule: InsertionRule = RULES.make(config.insertion, config)
@@ -114,26 +114,26 @@ class Setup:
     ) -> RandomNetworks:
         """Networks of a name, whose class means the store keeps."""
         store, config, network = self.store, config or self.config, self.network
-        if any(parameter.is_meta for parameter in network.parameters()):
+        if self.feed is None:
             allocate(network, device)
-        feed = self.feeds.setdefault(device, Feed(store.clips("train").frames, device))
+            self.feed = Feed(store.clips("train").frames, device)
         classes, trained = classes or range(len(store.classes)), partial(self.trained, device)
         # The code of a custom network may change under one name.
         is_kept = NETWORKS.is_builtin(config.model)
         file_of = partial(CacheFile.of, store, "means", device=device) if is_kept else None
-        return RandomNetworks(network, store, feed, config, classes, trained, file_of, **how)
+        return RandomNetworks(network, store, self.feed, config, classes, trained, file_of, **how)
 
     def trained(self, device: torch.device, number: int, advance: Advance = no_progress) -> Network:
         """A network that was trained on all training clips; the store keeps its values."""
         if not (number in range(self.objective.trained) and self.objective.epochs):
             has = f"trained = {self.objective.trained} and epochs = {self.objective.epochs}"
             raise ConfigError(f"the objective reads trained network {number}, but has {has}. Set both.")
-        if (device, number) not in self.all_trained:
+        if number not in self.all_trained:
             # Sets that are compared have other network seeds, and so share no trained network.
             seed = self.config.network_seed * self.objective.trained + number
             how = {"width": self.config.width, "epochs": self.objective.epochs, "seed": seed, "advance": advance}
-            self.all_trained[device, number] = trained_network(self.store, self.config.model, device, **how)
-        return self.all_trained[device, number]
+            self.all_trained[number] = trained_network(self.store, self.config.model, device, **how)
+        return self.all_trained[number]
 
     def held_out(self, run: Run) -> HeldOutNetworks:
         """Networks with which no run trains, with their class means."""
