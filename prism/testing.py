@@ -144,7 +144,7 @@ def _check_condensing(store: ClipStore | str | Path, **options: Any) -> Setup:
     whole, first, second = (setup.start(CPU) for _ in range(3))
     for loop in (whole, first, second):
         loop.chunk.threads = 1  # Else a share of the clips may be one class, and none would be seen among others.
-    one, other = (check_first_use(setup, loop) for loop in (whole, second))
+    one, other = (check_first_use(loop) for loop in (whole, second))
     is_finite = bool(one.losses.isfinite().all() and one.gradients.isfinite().all())
     assert is_finite, "losses and their gradients must be finite"
     assert torch.equal(one.losses, other.losses), "an iteration must not depend on those before it"

@@ -189,7 +189,7 @@ class Setup:
         """Set the learning rates of a condensation, after a check of its custom parts."""
         given = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (NETWORKS, "model")]
         if not all(kind.is_builtin(getattr(self.config, option)) for kind, option in given):
-            check_first_use(self, loop)
+            check_first_use(loop)
         if loop.num_iterations and any(part.is_relative for part in loop.videos.trainable):
             unit = self.unit_rate(loop)
             loop.rates = [part.lr * unit if part.is_relative else part.lr for part in loop.videos.trainable]
@@ -240,9 +240,9 @@ def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
     return replace(condensed, source=condensed.source | {"unseen": asdict(held_out.score(clips))})
 
 
-def check_first_use(setup: Setup, loop: Condensation) -> MatchLoss:
+def check_first_use(loop: Condensation) -> MatchLoss:
     """The match of an iteration in which nothing moves; a ConfigError where a part breaks a promise."""
-    store, config, classes = setup.store, setup.config, loop.networks.classes
+    store, config, classes = loop.networks.store, loop.config, loop.networks.classes
     network, clips, shape = loop.networks.draw(0), loop.render(), (store.num_frames, 3, *store.size)
     wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with gradient"
     is_whole = isinstance(clips, Tensor) and clips.requires_grad and clips.shape[1:] == shape
