@@ -21,13 +21,13 @@ from prism.artifacts.clips import Clips, Normalisation, as_pixels
 from prism.artifacts.encodings import Encoding, problem_of
 from prism.artifacts.encodings.sparse import H264, KeyFrameEncoding, Yuv420
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
-from prism.artifacts.kinds import SET, STORE, TENSORS, check_format, kind_of, typed
+from prism.artifacts.kinds import SET, STORE, TENSORS, check_format, kind_of
 from prism.artifacts.store import ClipStore
 from prism.config import as_path
 from prism.errors import ArtifactError, ClipError, ConfigError, PrismError
 from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
-from prism.machine.text_io import canonical_json, parse_json
+from prism.machine.text_io import canonical_json, parse_json, typed
 
 FORMAT, VERSION = "prism-condensed-set", 1
 ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264, Yuv420)

@@ -11,12 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.kinds import JSON, LARGEST, RESULT, check_format, kind_of, typed
+from prism.artifacts.kinds import JSON, RESULT, check_format, kind_of
 from prism.config import as_path
 from prism.errors import ArtifactError
 from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
-from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
+from prism.machine.text_io import LARGEST, as_text, canonical_json, parse_json, read_text, typed
 
 VERSION = 1
 SEEDS = ("seed", "embedder_seed", "network_seed")  # The options that differ between sets of one group.

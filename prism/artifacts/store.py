@@ -11,11 +11,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
-from prism.artifacts.kinds import STORE, check_format, kind_of, typed
+from prism.artifacts.kinds import STORE, check_format, kind_of
 from prism.config import as_path, short_repr
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import file_sha256
-from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
+from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text, typed
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -12,7 +12,6 @@ import safetensors
 import safetensors.torch
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import typed
 from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.videos import suggest_lower_lr
@@ -20,7 +19,7 @@ from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted
 from prism.machine.files import beside, check_output_file, discard, write_atomically
 from prism.machine.provenance import check_same_run, peak_memory_bytes, provenance
 from prism.machine.run import Run
-from prism.machine.text_io import as_text, canonical_json, parse_json
+from prism.machine.text_io import as_text, canonical_json, parse_json, typed
 
 FORMAT, VERSION = "prism-checkpoint", 1
 DAMAGES = safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError, RuntimeError

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from prism.artifacts.kinds import typed
 from prism.artifacts.store import ENTRIES, SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
 from prism.config import as_dict, as_path
 from prism.errors import OutputError, SourceError
@@ -44,7 +43,7 @@ from prism.machine.files import (
 )
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
-from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
+from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text, typed
 
 Done = list[tuple[VideoSource, Outcome]]
 

@@ -21,14 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from prism.artifacts.kinds import typed
 from prism.errors import OutputError, VideoError
 from prism.ingestion.decode import Outcome, read_clips
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
 from prism.machine.executors import completed
 from prism.machine.files import writing
-from prism.machine.text_io import as_text, reason
+from prism.machine.text_io import as_text, reason, typed
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
 READY = "ready"

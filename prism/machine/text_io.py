@@ -3,9 +3,14 @@
 import csv
 import json
 from collections.abc import Iterable
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
+
+from prism.config import short_repr
+
+LARGEST = 2**60  # Whole numbers in a file are below it.
 
 
 def canonical_json(value: Any, indent: int | None = None) -> str:
@@ -21,6 +26,34 @@ def parse_json(text: str) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def typed(kind: Any, value: Any, name: str = "it") -> Any:
+    """A value of untrusted JSON as an annotation has it: dataclasses from objects, tuples from lists.
+
+    A whole number that is no seed lies in 0..2^60. `True` is no number, and 1 is no float. Anything else is a
+    ValueError, whose sentence calls the whole `name`.
+    """
+    origin, of = get_origin(kind) or kind, get_args(kind)
+    if kind is Any:
+        return value
+    if is_dataclass(kind):
+        hints, given = get_type_hints(kind), typed(dict, value, name)
+        needed = {part.name for part in fields(kind) if part.default is MISSING}
+        for problem, keys in (("missing", needed - given.keys()), ("unknown", given.keys() - hints.keys())):
+            if keys:
+                raise ValueError(f"'{min(keys)}' is {problem}")
+        return origin(**{key: typed(hints[key], item, key) for key, item in given.items()})
+    is_right = type(value) is (list if origin is tuple else origin)
+    if is_right and kind is int and name != "seed":
+        is_right = 0 <= value < LARGEST
+    if is_right and origin is tuple:
+        is_right = of[-1] is ... or len(value) == len(of)
+    if not is_right:
+        raise ValueError(f"'{name}' is {short_repr(value)}")
+    if origin is dict and of:
+        return {key: typed(of[1], item, name) for key, item in value.items()}
+    return tuple(typed(of[0], item, name) for item in value) if origin is tuple else value
 
 
 def as_text(name: str) -> str:
