@@ -191,6 +191,11 @@ class Result:
         here, there = (Path(os.path.normpath(one / path)) for one in (folder, real))
         return there if real != Path(os.path.abspath(folder)) and os.path.exists(there) else here
 
+    @property
+    def subject_path(self) -> Path:
+        """The place of the set, or the store, that was trained on."""
+        return self.locate(self.subject.path)
+
     def of_seeds(self, seeds: Collection[int]) -> "Result":
         """The result as if networks of these seeds alone had been requested; some may be missing."""
         runs = tuple(run for run in self.runs if run.seed in seeds)

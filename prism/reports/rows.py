@@ -90,18 +90,15 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
         return *row.budget, ("floor", "", "ceiling").index(row.role), row.sample.mean, row.name
 
     parts = [part for some in grouped(results, making) for part in _one_of_each_seed(some)]
-    labels = Counter((some[0].label, role_of(some[0])) for some in parts)
-    names = names_of(some[0] for some in parts)
-    rows = list[Row]()
-    for first, *others in parts:
-        is_alone = labels[first.label, role_of(first)] == 1
-        rows.append(Row((first, *others), "" if is_alone else names[first.locate(first.subject.path)]))
-    return sorted(rows, key=place)
+    firsts = [some[0] for some in parts]
+    labels, names = Counter((one.label, role_of(one)) for one in firsts), names_of(firsts)
+    files = ["" if labels[one.label, role_of(one)] == 1 else names[one.subject_path] for one in firsts]
+    return sorted((Row(tuple(some), file) for some, file in zip(parts, files, strict=True)), key=place)
 
 
 def names_of(results: Iterable[Result]) -> dict[Path, str]:
     """Names of the files of sets, with those of their folders where several have one name."""
-    paths = {one.locate(one.subject.path) for one in results}
+    paths = {one.subject_path for one in results}
     stems = Counter(path.stem for path in paths)
     return {path: path.stem if stems[path.stem] == 1 else f"{path.parent.name}/{path.stem}" for path in paths}
 

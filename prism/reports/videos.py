@@ -39,7 +39,7 @@ def find_sets(rows: Sequence[Row]) -> tuple[list["Tile"], list[str]]:
     load = lru_cache(1)(CondensedSet.load)  # All sets of a page may be larger than the memory.
     for row in rows:
         for one in (one for one in row.results if one.subject.kind == "condensed" and one.subject.path):
-            path = one.locate(one.subject.path)
+            path = one.subject_path
             name = one.label if labels[one.label] == 1 else f"{one.label} ({names[path]})"
             try:
                 condensed = load(path)
