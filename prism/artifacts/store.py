@@ -102,6 +102,12 @@ NAMED = r"_(g\d+)_c\d+"
 """The recording in names like those of UCF101: clip 2 of recording 1 is `_g01_c02`."""
 
 
+def recording_in(path: str, pattern: str) -> str:
+    """The recording that a path names, by the first group of a pattern; empty where it names none."""
+    match = re.search(pattern, path) if pattern else None
+    return (match and match[1]) or ""
+
+
 def clips_csv(sources: Iterable[ClipSource]) -> str:
     """The text of `clips.csv`."""
     sources = list(sources)
@@ -253,13 +259,9 @@ class ClipStore:
 
     def recordings(self, split: str) -> list[tuple[str, str]]:
         """Class and recording of each clip of a split: as named, else in its path, else the video itself."""
-        pattern = str(self.header.settings.get("group_pattern") or NAMED)
-
-        def named(source: ClipSource) -> str:
-            match = re.search(pattern, source.path)
-            return source.recording or (match and match[1]) or source.path
-
-        return [(source.label, named(source)) for source in map(self.sources.__getitem__, self.positions(split))]
+        pattern, at = str(self.header.settings.get("group_pattern") or NAMED), self.positions(split)
+        own = self.sources[at.start : at.stop]
+        return [(one.label, one.recording or recording_in(one.path, pattern) or one.path) for one in own]
 
     def counts(self, split: str) -> "Tensor":
         """(C,) clips of each class in a split."""

@@ -4,7 +4,6 @@ Whole recordings are set apart: clips of one recording look alike, so a recordin
 a network that remembers places look as if it knew actions.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
-from prism.artifacts.store import NAMED, SPLITS, ordered_classes
+from prism.artifacts.store import NAMED, SPLITS, ordered_classes, recording_in
 from prism.errors import ConfigError, SourceError
 from prism.ingestion.listing import Listing, VideoSource, files_of, named, why_skipped, with_number
 from prism.ingestion.options import LAYOUTS, IngestConfig
@@ -100,8 +99,7 @@ def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConf
 
 def recording(video: VideoSource, pattern: str) -> str:
     """The recording that a video is from: by the pattern, else as the source names it, else the video itself."""
-    match = re.search(pattern, video.relative) if pattern else None
-    return (match and match[1]) or video.recording or video.relative
+    return recording_in(video.relative, pattern) or video.recording or video.relative
 
 
 def recording_that_counts(video: VideoSource, pattern: str) -> str:
@@ -112,7 +110,7 @@ def recording_that_counts(video: VideoSource, pattern: str) -> str:
 def recordings_beside_paths(videos: Sequence[VideoSource], pattern: str) -> list[str]:
     """The recording of each video, or nothing where paths alone tell the same recordings apart."""
     found = [(video.label, recording_that_counts(video, pattern)) for video in videos]
-    by_path = [(v.label, recording(replace(v, recording=""), pattern or NAMED)) for v in videos]
+    by_path = [(v.label, recording_in(v.relative, pattern or NAMED) or v.relative) for v in videos]
     if len({*found}) == len({*by_path}) == len({*zip(found, by_path, strict=True)}):
         return [""] * len(videos)
     return ["" if name == other else name[1] for name, other in zip(found, by_path, strict=True)]
