@@ -1,4 +1,4 @@
-"""Condensation: `condense.py` is the verb, `loop.py` the method; here are the options that both read."""
+"""Condensation: `condense.py` is the verb, `loop.py` the method, and this file the options that both read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,42 +14,43 @@ INITIAL = Range("at least 2, or 0 for every frame", lambda value: value == 0 or 
 
 @dataclass(frozen=True)
 class Settings(Options, section="condense"):
-    """The options of `prism condense` as its parts read them.
+    """The options of `prism condense`, as its methods, objectives and rules read them.
 
-    `options.CondenseConfig` declares the parts among them again, from lists that these may not import.
+    `options.CondenseConfig` declares the names of parts again, with the lists of parts, which import this module.
     """
 
     vpc: Annotated[int, Group("What the videos are"), at_least(1)] = 1
     """Synthetic videos per class."""
     method: str = "prism"
     init: Annotated[str, INIT] = "mean"
-    """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
-among them; Gaussian noise (the paper); frames of random real clips; or those of the videos of a set of the same \
-store and `vpc`, as of one that `prism select --method herding` has made."""
+    """Key-frames at the start: `mean`, frames of the mean of real clips, which the videos of a class divide up; \
+`noise`, Gaussian noise (the paper); `real`, frames of random real clips; or the file of a set of the same \
+store and `vpc`, such as one of `prism select --method herding`: frames of its videos."""
     initial_keyframes: Annotated[int, INITIAL] = 2
     """Key-frames per video at the start; 0 for every frame."""
     placement: Annotated[Literal["even", "error", "budget"], OmitDefault()] = "even"
-    """Where the first key-frames of mean or real clips stand: evenly spread; where interpolation errs least \
-(error); or so, with that number in the mean of the videos, and more for those whose errors are large for the \
-distance to the nearest class (budget)."""
+    """Positions of the first key-frames of mean or real clips: `even`, evenly spread; `error`, where \
+interpolation errs least; `budget`, as `error`, but with `initial_keyframes` only on average: a video gets more \
+where its errors are large relative to the distance between its class and the nearest one."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4
-    """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
-the height and width, which are enlarged bilinearly. The paper: 1."""
+    """Size of a clip divided by the size of a stored key-frame: 2 trains and stores key-frames of half the \
+height and width, which are enlarged bilinearly. The paper: 1."""
     fully_learnable: bool = False
     """Interpolate the initial key-frames, then make every frame trainable from the first step."""
     seed: int = 0
-    """Seed of everything random but what `network_seed` draws, and of the order of its networks."""
+    """Seed of everything random but the networks and their real clips (`network_seed`), whose order it sets."""
     iterations: Annotated[int, Group("How they are matched"), at_least(0)] = 5000
     """Optimisation steps; each draws a fresh random network. 0 leaves the videos as they start. The paper does \
 not state the number; the protocol it follows uses 5000."""
     lr: Annotated[float, LR] = 0.0
-    """Learning rate of the key-frames, as it is published; 0 takes what `relative_lr` comes to."""
+    """Learning rate of the key-frames in absolute terms, as papers state it; 0 uses `relative_lr` instead."""
     relative_lr: Annotated[float, RATE] = 0.2
     """Learning rate of the key-frames as a multiple of 1/λ, where λ is the largest curvature of the loss at the \
-start: one number for every size, width, network and vpc."""
+start, so that one number suits every size, width, network and vpc."""
     metric: Literal["clip", "parameter"] = "clip"
-    """Length by which a step of key-frames is the steepest one: that of the clip, so that it depends on what \
-the key-frames can express and not on their number; or that of the key-frames themselves (the paper)."""
+    """Metric of steepest descent: `clip` measures a step by the change of the rendered clip, so that it depends \
+on what the key-frames can express and not on their number; `parameter` measures it by the change of the \
+key-frames (the paper)."""
     decay: Literal["cosine", "constant"] = "cosine"
     """How the learning rates fall: along half a cosine to zero, or not at all (the paper)."""
     momentum: Annotated[float, SHARE] = 0.95
@@ -61,16 +62,16 @@ the key-frames can express and not on their number; or that of the key-frames th
     """Seed of the random networks and of the real clips that they embed. The class means are kept in the store: \
 every vpc, method and seed with the same network_seed shares them."""
     static_iterations: Annotated[int, at_least(0)] = 1000
-    """static-dynamic: steps before the others, in which the static images are learned from single frames."""
+    """static-dynamic: steps before those of `iterations`, which train the static images on single frames."""
     static_lr: Annotated[float, RATE] = 1.0
-    """static-dynamic: learning rate of the static images, which do not move after those steps."""
+    """static-dynamic: learning rate of the static images, which are fixed after `static_iterations`."""
     dynamic_lr: Annotated[float, RATE] = 0.0001
     """static-dynamic: learning rate of the dynamic memories; published: 1e-4 for VPC 1, 1e3 for VPC 5."""
     hallucinator_lr: Annotated[float, RATE] = 1e-05
     """static-dynamic: learning rate of the hallucinator; published: 1e-5 for VPC 1, 1e-6 for VPC 5."""
     insertion: str = "never"
     epsilon: Annotated[float, between(-1, 1)] = 0.0
-    """Threshold of the cosine below which two gradients conflict."""
+    """Cosine below which two gradients conflict."""
     warmup: Annotated[float, between(0, 1)] = 0.2
     """Share of the iterations at the start without insertion."""
     cooldown: Annotated[float, between(0, 1)] = 0.2
@@ -80,11 +81,10 @@ every vpc, method and seed with the same network_seed shares them."""
     """Channels of the network's first block; 0 for the published number."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format in which the network embeds real clips: bfloat16 is about twice as fast where the processor \
-has instructions for it, and `auto` takes it on such GPUs. Class means, losses and gradients are float32 in \
-either."""
+has instructions for it, and `auto` takes it on such GPUs. Class means, losses and gradients are always float32."""
     storage: str = "float32"
     quality: Annotated[int, between(0, 100)] = 50
-    """h264: what the compression keeps, 0 to 100, as in `prism select`."""
+    """h264: quality of the compression, 0 to 100, as in `prism select`."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
         """Insertion needs iterations between warm-up and cool-down."""
