@@ -1,5 +1,5 @@
-"""From video files to a `ClipStore`.
+"""From videos to a `ClipStore`.
 
-`listing` finds the videos (`official` those of published data sets), `splits` cuts them, `sampling` chooses their
-frames, `decode` decodes these in processes of `pool`; `build` is the verb. `motion` draws the built-in videos.
+`listing` and `official` find videos, `splits` assigns splits, `sampling` chooses frames, `decode` decodes them in
+processes of `pool`, and `build` writes the store. `items` and `motion` write data set objects and built-in sets.
 """

@@ -1,4 +1,4 @@
-"""The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
+"""The verb ingest: it decodes a labelled source of videos into a clip store, in parallel, and can be resumed."""
 
 import errno
 import hashlib
@@ -61,20 +61,20 @@ def ingest(
 ) -> ClipStore:
     """Decode a labelled folder of videos, or a data set object, into a clip store, and open it.
 
-    A run that was killed goes on where it was when it is started again with the same source, output and
-    settings. A video that cannot be used is skipped, and no clip holds a frame that is known to be damaged:
-    `skipped.csv` and `damaged.csv` in the store list such videos.
+    A killed run continues when it is started again with the same source, output and settings. A video that cannot
+    be used is skipped and listed in the store's `skipped.csv`. No clip holds a frame that is known to be damaged;
+    `damaged.csv` lists the videos with damage outside of their clips.
 
     Args:
-        source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
-            folder of frames), a CSV file with the columns path, label, and perhaps split and group, or the folder
-            of an official layout. Or an object, or one for each split by its name, of pairs of frames and label,
-            or of tables with `video`, `label` and perhaps `group`, the recording. Frames are (T, H, W, 3) or
-            (T, 3, H, W), whole numbers of 0..255 or floats of 0..1; labels are names, or numbers that the object
-            may name (`features`, `classes`). After a kill a run with an object starts again.
+        source: a folder (`<class>/<video>`, `{train,val,test}/<class>/<video>`, or an official layout; a video is
+            a file or a folder of frames); a CSV file with the columns path, label, and optionally split and group;
+            or a data set object, or a dictionary of such objects by split name. Items of an object are pairs
+            (frames, label), or dictionaries with `video`, `label` and optionally `group`, the recording. Frames
+            are (T, H, W, 3) or (T, 3, H, W), integers in 0..255 or floats in 0..1; labels are names, or indices
+            of names in the object's `features` or `classes`. A killed run with an object starts anew.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
-        run: how it runs. Its executor gets `pool.SHARD_VIDEOS` videos in one item.
+        run: overwriting, progress and executor; an item of the executor holds `pool.SHARD_VIDEOS` videos.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
         options: fields of `config` and of `prism.machine.run.Run`.
 
@@ -83,7 +83,7 @@ def ingest(
         ClipError: an item of a data set object has no label, or frames of another shape or type.
         SourceError: the source is missing, wrong or changed, or a class has no usable training video.
         OutputError: the output exists, cannot be written, or the disk is full.
-        Interrupted, EngineError: what is done stays for the next run.
+        Interrupted, EngineError: the run was stopped, or the executor failed; finished videos are kept.
     """
     config, run = split_options(IngestConfig, config, run, options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
@@ -94,11 +94,11 @@ def ingest(
             if not isinstance(source, str | os.PathLike):
                 if config.layout != "auto":
                     raise config.refusal("layout", "auto for a data set object")
-                # Of one name, so that it replaces what a killed run has left.
+                # A fixed name, so that the folder replaces the one of a killed run.
                 folder = stack.enter_context(new_folder(output, ".{}.items"))
                 source = write_items(source, folder, run.progress)
             plan = make_plan(Path(source), config)
-            # The processors that this process may use, where the system tells; else all that the machine has.
+            # The processors that this process may use, if the system reports them; else all of the machine.
             usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             stack.enter_context(stoppable("stopped. Run the same command again to go on."))
             _build(plan, output, run.executor or workers or usable, run.progress)
@@ -107,7 +107,7 @@ def ingest(
 
 @dataclass(frozen=True)
 class Plan:
-    """Videos to decode, and the bytes of each; `videos` are in the order of the store."""
+    """Videos to decode, in the order of the store, and the settings on which its clips depend."""
 
     config: IngestConfig
     listing: Listing
@@ -121,7 +121,7 @@ class Plan:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Byte where the slots of each video start, and at the end their whole size."""
+        """First byte of each video's slots in the slots file; the last item is the size of the file."""
         clip_bytes = self.config.num_frames * 3 * self.config.size**2
         slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
         return [clips * clip_bytes for clips in accumulate((slots[v.split] for v in self.videos), initial=0)]
@@ -134,7 +134,7 @@ class Plan:
         content = {
             "settings": as_dict(self.config),
             "flip": self.flip,
-            # They decide the pixels of a clip.
+            # The packages that decide the pixels of a clip.
             "versions": {name: metadata.version(name) for name in ("prism-condense", "av", "pillow")},
             "videos": digest.hexdigest(),
         }
@@ -142,18 +142,18 @@ class Plan:
 
 
 class WorkingFolder:
-    """The folder of an unfinished store: the one of the same plan that is there, or a new one.
+    """The folder of an unfinished store; an existing folder of the same plan is continued, another is emptied.
 
         .STORE.partial/plan.json        the plan: settings, and a digest of every source file's size and time
         .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
-        .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
+        .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, with gaps for failed videos
 
-    A run that finds the folder of its plan goes on where the journal ends; another plan starts again. At the end
-    the files of the store are written beside these, which go, and the folder gets the name of the store.
+    A continued run begins with the first video that is not in the journal. At the end the files of the store
+    replace these three, and the folder gets the name of the store.
 
     Attributes:
-        outcomes: of the videos that are done, by their position.
-        restarted: whether an unfinished store of another plan was here.
+        outcomes: outcomes of the videos that are done, by position.
+        restarted: whether the folder held the unfinished store of another plan.
     """
 
     def __init__(self, path: Path, plan: str, offsets: Sequence[int]) -> None:
@@ -177,14 +177,14 @@ class WorkingFolder:
             raise OutputError(f"'{self.path}' is in the way, and no unfinished store. Move it away.")
         try:
             with writing(self.path, self.offsets[-1]):
-                # The plan is removed first and written last: it promises the other files.
+                # The plan is removed first and written last: if it exists, the other files do.
                 self.plan.unlink(missing_ok=True)
                 for entry in self.path.iterdir():
                     entry.unlink()
                 self.journal.touch()
                 with self.slots.open("wb") as empty:
                     empty.truncate(self.offsets[-1])
-                # A full disk shows now rather than later.
+                # Fail before decoding, not after hours of it, if the disk is too small.
                 if shutil.disk_usage(self.path).free < self.offsets[-1]:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 write_synced(self.plan, plan)
@@ -194,7 +194,7 @@ class WorkingFolder:
             raise
 
     def _read_journal(self) -> None:
-        """Take over the outcomes of an earlier run; a line that was cut off, and all after it, is dropped."""
+        """Read the outcomes of an earlier run; drop the first invalid or cut-off line and all lines after it."""
         whole = 0
         for line in self.journal.read_bytes().splitlines(keepends=True):
             try:
@@ -210,14 +210,14 @@ class WorkingFolder:
             os.truncate(self.journal, whole)
 
     def record(self, video: int, outcome: Outcome) -> None:
-        """Note that a video is done, and put on disk what is done if `SYNC_SECONDS` have passed."""
+        """Record that a video is done; `sync` if `SYNC_SECONDS` have passed since the last time."""
         self.outcomes[video] = outcome
         self._waiting.append(json.dumps({"video": video, "outcome": asdict(outcome)}) + "\n")
         if time.monotonic() - self._synced >= SYNC_SECONDS:
             self.sync()
 
     def sync(self) -> None:
-        """Put the videos that are done on disk: the frames first, then the lines that promise them."""
+        """Flush finished videos to disk: first their frames, then their lines in the journal."""
         sync_slots(self.slots)
         with writing(self.journal), self.journal.open("a", encoding="utf-8") as file:
             file.writelines(self._waiting)
@@ -231,7 +231,7 @@ class WorkingFolder:
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:
-    """Videos of a source in the order of the store, each with its split, and whether they may be flipped."""
+    """The plan of a source: its videos with splits, in the order of the store, and whether a flip keeps labels."""
     listing = list_videos(source, config)
     videos, flip, file = split_videos(listing, config), config.flip == "on", listing.root / "prism.json"
     if config.flip == "auto":
@@ -243,7 +243,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
 
 
 def _stamp(path: Path) -> str:
-    """A digest of name, size and time of change of a video's files."""
+    """Digest of the names, sizes and modification times of a video's files."""
     digest = hashlib.sha256()
     for file in files_of(path):
         digest.update(file.name.encode(errors="surrogateescape"))
@@ -254,7 +254,7 @@ def _stamp(path: Path) -> str:
 
 
 def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> None:
-    """Decode what an earlier run has not, then put the store together under its final name."""
+    """Decode the videos that an earlier run has not, then assemble the store and give it its final name."""
     for text in plan.listing.notes:
         note(text)
     folder = WorkingFolder(partial_path(output), plan.to_json(), plan.offsets)
@@ -280,7 +280,7 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
 
 def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
     total, done, slots = len(plan.videos), len(folder.outcomes), str(folder.slots)
-    # Without the options of the layout, which may be a part that no decoding process knows.
+    # A decoding process needs no option of the layout, and cannot import every custom layout.
     config = replace(plan.config, layout="auto", annotations="", official_split=1, train_list="official")
     tasks = [
         Task(n, str(video.path.absolute()), video.relative, video.split, slots, plan.offsets[n], config)
@@ -298,7 +298,7 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
 
 
 def _check_classes(done: Done, folder: WorkingFolder) -> None:
-    """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
+    """Raise a SourceError for a class without usable training videos; note one without any in another split."""
     adjectives = {"train": "training", "val": "validation", "test": "test"}
     for (split, label), some in groupby(done, key=lambda one: (one[0].split, one[0].label)):
         videos = list(some)
@@ -335,17 +335,17 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
 
 
 def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation in [0, 1] of the channels, by the counts (3, 256) of their values 0..255."""
+    """Mean and standard deviation of each channel in [0, 1], from the counts (3, 256) of its values 0..255."""
     means, stds = [], []
     for n, total, squares in (counts @ np.arange(256)[:, None] ** range(3)).tolist():
         means.append(total / n / 255)
-        # The deviation of a constant channel is one grey level.
+        # A constant channel gets a deviation of one grey level, by which networks can divide.
         stds.append((math.sqrt(n * squares - total * total) / n or 1.0) / 255)
     return tuple(means), tuple(stds)
 
 
 def _clips_in_order(plan: Plan, done: Done) -> list[tuple[int, ClipSource]]:
-    """The clips of a store in its order, and where each begins in the file of slots."""
+    """The clips of a store in its order, each with its first byte in the slots file."""
     clips, clip_bytes = list[tuple[int, ClipSource]](), 3 * plan.config.num_frames * plan.config.size**2
     names = recordings_beside_paths([video for video, _ in done], plan.config.group_pattern)
     for (video, outcome), name, offset in zip(done, names, plan.offsets, strict=False):
@@ -353,14 +353,14 @@ def _clips_in_order(plan: Plan, done: Done) -> list[tuple[int, ClipSource]]:
             split = "test-random" if video.split == "test" and k > 0 else video.split
             where = window.start, window.stride, outcome.video_frames
             clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where, name)))
-    # The videos are in order; only the random windows of test videos have to go behind all the others.
+    # The sort is stable and the videos are in order: only random windows of test videos move, to the end.
     return sorted(clips, key=lambda clip: SPLITS.index(clip[1].split))
 
 
 def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, str]) -> None:
-    """Make the folder a store; its frames get their name last.
+    """Write the files of the store into the working folder, and remove the files of the run.
 
-    They are the file of slots itself if that has all clips in order without holes, else a copy.
+    The slots file becomes `frames.u8` if it holds all clips in order without gaps; else its clips are copied.
     """
     config, shape = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size)
     clips, clip_bytes, frames_path = _clips_in_order(plan, done), math.prod(shape), folder.path / "frames.u8"

@@ -1,4 +1,4 @@
-"""Packets of a video as its container gives them, and what they say before anything is decoded."""
+"""Packets of a video file, and the facts that they show before any frame is decoded: length, rate and damage."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,31 +21,31 @@ from prism.errors import VideoError
 from prism.machine.text_io import reason
 
 Packets = Iterable[av.Packet | None]
-"""Packets of a video; None stands where some are lost."""
+"""Packets of a video in file order; None marks a place where packets are lost."""
 
 STAMPED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
 """Containers, as FFmpeg names them, that store a time stamp for every packet."""
 RESYNCING = {"matroska,webm", "flv", "asf"}
-"""Containers whose demuxers drop packets where they are damaged, and only log it."""
+"""Containers whose demuxers drop damaged packets, and report this only in FFmpeg's log."""
 MOST_KEPT = 2**26
-"""Bytes up to which a file is read once: its packets are counted, then decoded."""
+"""Size in bytes below which a file is read once: its packets are counted, kept in memory, and then decoded."""
 ANY_TEXT: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
-"""Before PyAV 19, which has no such option, a title that is no UTF-8 is an error by default."""
+"""Option of `av.open` to accept a title in another encoding than UTF-8; needed before PyAV 19, removed in it."""
 PAUSE = 10
-"""Steps between two frames above which time is taken to have jumped, not to have passed."""
+"""Longest distance between two frames, in median distances; above it the clock has jumped."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What the packets of a video say.
+    """Facts about a video that its packets show.
 
     Attributes:
-        stream: the video, in an open container.
-        stamps: stamps (pts, dts) of the packets that show a frame.
-        end: the end of the video in seconds; of the file, where the video has no length of its own.
-        reorders: whether its codec may store frames in another order than they are shown.
-        is_whole: whether the file is read to its end without a corrupt packet.
-        is_lossy: whether its container is damaged, so that packets may be lost.
+        stream: the video stream, in an open container.
+        stamps: time stamps (pts, dts) of the packets that show a frame, in units of the stream.
+        end: end of the video in seconds; end of the file if the stream states no length.
+        reorders: whether the codec may store frames in another order than they are shown.
+        is_whole: whether the file was read to its end without a corrupt packet.
+        is_lossy: whether the container is damaged, so that packets may be missing.
     """
 
     stream: VideoStream
@@ -62,43 +62,43 @@ class Survey:
 
     @cached_property
     def step(self) -> int:
-        """The median time between two frames."""
+        """The median time between two frames, in units of the stream."""
         return median_high([b - a for a, b in pairwise(self.times)] or [0])
 
     @property
     def holes(self) -> list[int]:
-        """The time stamps before which packets of a damaged container are lost."""
+        """Time stamps of the frames that follow a gap, where a damaged container has lost packets."""
         return [b for a, b in pairwise(self.times) if self.is_lossy and 2 * (b - a) > 3 * self.step]
 
     @property
     def rate(self) -> Fraction | None:
-        """Frames per second, if they are known."""
-        # Where time starts again, as in two recordings that were joined, only stamps of decoding have an order.
+        """Frames per second; None if unknown."""
+        # The clock of joined recordings starts again: then only decoding stamps are in the order of time.
         decoded = [dts for _, dts in self.stamps if dts is not None]
         starts_again = any(a - b > PAUSE * self.step for a, b in pairwise(decoded))
         steps = [b - a for a, b in pairwise(decoded if starts_again else self.times)]
         usual = median_high(steps or [0])
         span = sum(step if abs(step) <= PAUSE * usual else usual for step in steps) * self._unit
-        # Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames.
+        # Matroska declares the rate that its writer expected; without one FFmpeg guesses from the first frames.
         if span and (not self._declared or abs(self._declared * span - len(steps)) > 1):
             return len(steps) / span
         return self._declared
 
     @property
     def early_end(self) -> str:
-        """Message about a video that ends before nine tenths of what its header promises; else empty."""
+        """Message about a video that ends before nine tenths of the length in its header; else empty."""
         stream, container = self.stream, cast(InputContainer, self.stream.container)
         length = _length(stream)
         promised = float(length * self._unit) if length else (container.duration or 0) / av.time_base
         span = (self.times[-1] - self.times[0]) * self._unit if self.times else Fraction(0)
         seconds = float(span or len(self.stamps) / (self._declared or 25))
-        # The last frame counts too, which may have no duration.
+        # The packet of the last frame may have no duration, but the frame is shown.
         end = max(self.end, seconds * len(self.stamps) / max(1, len(self.stamps) - 1))
         if container.format.name == "avi" and self._declared:
-            # FFmpeg cuts the duration of a file that is shorter than its header says.
+            # FFmpeg shortens the duration of a truncated file, but keeps the number of frames in its header.
             promised = max(promised, float(stream.frames / self._declared))
         elif not length and 0 < (start := (container.start_time or 0) / av.time_base) < promised:
-            # A length, which FFmpeg's Matroska counts from zero.
+            # FFmpeg counts the duration of Matroska from zero, not from the first frame.
             end, promised = end - start, promised - start
         # Frame counts of AVI are off by a few.
         if 10 * end >= 9 * promised:
@@ -107,14 +107,14 @@ class Survey:
 
     @property
     def identifies_frames(self) -> bool:
-        """Whether every frame has a stamp of its own that is not invented, and no packet may hold a field."""
+        """Whether time stamps identify frames: all differ, none is invented, and no packet may hold a field."""
         if not self.is_whole or self.is_lossy or self.stream.container.format.name not in STAMPED:
             return False
-        # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
+        # A packet of H.264 may hold a field (half of a frame); such packets are closer in time than whole frames.
         steps = [b - a for a, b in pairwise(self.times)]
         may_mix = self.stream.codec_context.name == "h264" and 2 * max(steps) > 3 * min(steps)
         is_invented = self.reorders and all(pts == dts for pts, dts in self.stamps)
-        # The decoder drops what is shown before the first key frame: HEVC that was cut without encoding it anew.
+        # In HEVC cut without re-encoding, the decoder drops the frames that are shown before the first key frame.
         is_headless = self.stamps[0][0] != self.times[0]
         is_told_apart = len({pts for pts, _ in self.stamps} - {None}) == len(self.stamps)
         return is_told_apart and not (is_invented or may_mix or is_headless)
@@ -130,7 +130,7 @@ class Survey:
 
 
 def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None] | None]:
-    """Survey of a video, whose container stays open as long as `stack`, and its packets if they are few enough."""
+    """Survey of a video file, and its packets if the file is below `MOST_KEPT`; `stack` closes the container."""
     if not path.is_file():
         raise VideoError("there is no such file.")
     if (num_bytes := path.stat().st_size) == 0:
@@ -139,8 +139,8 @@ def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None]
     kept: list[av.Packet | None] | None = [] if num_bytes < MOST_KEPT else None
     with _logged() as log:
         container, stream = stack.enter_context(opened(path))
-        reorders = stream.codec_context.has_b_frames  # Before a frame is decoded, which may change it.
-        # A stream without a length of its own is compared with the file's, which is that of the longest stream.
+        reorders = stream.codec_context.has_b_frames  # Read now: decoding a frame may change it.
+        # Without a length of its own a stream is compared with the file's length, that of the longest stream.
         for packet in packets_of(container, stream if _length(stream) else None):
             is_ours = packet is None or packet.stream_index == stream.index
             if is_ours and kept is not None:
@@ -164,7 +164,7 @@ def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None]
 
 
 def _length(stream: VideoStream) -> int | None:
-    """The length of a stream in its units, where it has one of its own; in ASF FFmpeg gives that of the file."""
+    """The length of a stream in its units; None without its own length: in ASF FFmpeg gives the file's length."""
     return None if stream.container.format.name == "asf" else stream.duration
 
 
@@ -186,14 +186,14 @@ def opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             raise VideoError(f"there is no video in it, only {' and '.join(kinds) or 'nothing'}.")
         if not streams[0].codec_context:
             raise VideoError("its codec is not known.")
-        # Parallelism is by process: threads inside a decoder would only compete with it. Decoders of AV1 and VP9
-        # go by their number alone; with several, damage of AV1 shows some frames late.
+        # Videos are decoded in parallel processes, with which threads of a decoder would compete. Decoders of AV1
+        # and VP9 obey the thread count alone; with several threads, damaged AV1 shows some frames late.
         streams[0].thread_type, streams[0].codec_context.thread_count = "NONE", 1
         yield container, streams[0]
 
 
 def packets_of(container: InputContainer, stream: VideoStream | None) -> Iterator[av.Packet | None]:
-    """The packets of a stream, or of all, up to the end; None at last where the file is broken off."""
+    """The packets of a stream, or of all streams if None; the last item is None if the file breaks off."""
     try:
         yield from (packet for packet in container.demux(stream) if packet.size)
     except MemoryError:
@@ -207,7 +207,7 @@ def _logged() -> Iterator[list[tuple[int, str, str]]]:
     """Errors that FFmpeg logs in this thread: level, name of the demuxer or decoder, and text."""
     level = av.logging.get_level()
     av.logging.set_level(av.logging.ERROR)
-    # Else the first that equals the last one of another file is left out.
+    # Otherwise FFmpeg leaves out a message that equals the last one, even of another file.
     av.logging.set_skip_repeated(False)
     try:
         with av.logging.Capture() as log:

@@ -1,18 +1,18 @@
-"""Decoding frames of a video by their exact index, and fitting them to the size of a clip.
+"""Frames of a video, decoded by their exact index and fitted to the size of a clip.
 
 The index of a frame is its position among the frames that the decoder gives. There are two ways to reach it:
 
 1. in order: decode the whole video and count, which finds all damage too;
-2. by time: seek to a key frame and decode up to the last wanted frame, which its time stamp identifies.
+2. by time: seek to a key frame and decode up to the last wanted frame; time stamps identify the frames.
 
-The second is for long videos in MP4, QuickTime and Matroska, which store a time stamp for every packet. Files
-copied from AVI have invented ones: none is trusted where a codec reorders frames, and yet shows each at the time
-it is decoded; nor where two packets may hold the fields of one frame. On the way the frames must come out in the
-order of all stamps; at the first that does not, and wherever something is damaged, the video is decoded in order.
+The second way is for long videos in MP4, QuickTime and Matroska, which store a time stamp for every packet. It is
+not taken if the stamps look invented, as in files copied from AVI (the codec reorders frames, but every frame is
+shown at the time of its decoding), or if two packets may hold the fields of one frame. A frame that comes out of
+the order of the stamps, or any damage, ends the second way: the video is then decoded in order.
 
-Frames are damaged from a packet that cannot be decoded, or a frame that the decoder flags, to the next key frame.
-All frames are turned and mirrored by the display matrix of the first one, as FFmpeg does. The shape of pixels, and
-the orientation (EXIF) of pictures in a folder, are ignored.
+Damage begins with a packet that cannot be decoded, or a frame that the decoder flags, and lasts to the next key
+frame. All frames are turned and mirrored by the display matrix of the first one, as FFmpeg does. The shape of
+pixels, and the orientation (EXIF) of pictures in a folder, are ignored.
 """
 
 import os
@@ -46,21 +46,21 @@ Frames = dict[int, Array]
 Choose = Callable[[int, Sequence[range], Fraction | None], list[Window]]
 
 PICTURES = ("JPEG", "PNG", "BMP", "WEBP", "GIF", "TIFF")
-"""Formats of frames, whatever their names say."""
+"""Pillow's formats that a frame in a folder may have, whatever its suffix."""
 CHECKING = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
-"""Decoders that refuse damaged frames, which FFmpeg's own decoders of these codecs show."""
+"""By codec: a decoder that refuses damaged frames; FFmpeg's own decoder does not."""
 PROMPT = {*CHECKING.values(), "libdav1d"}
-"""Decoders that give the frame of a packet at once, and flag no frame as a key frame, or stale ones (AV1)."""
+"""Decoders that give the frame of a packet at once, and whose key-frame flags are missing or stale (AV1)."""
 EXPLODING = {"hevc", "mjpeg"}
-"""Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
+"""Codecs whose decoders in FFmpeg do not flag a damaged frame, but refuse it with `err_detect=explode`."""
 LONG_VIDEO = 250
-"""Frames from which on only what its windows need is decoded of a video that can be sought. In a shorter one they
-need most of it: encoders write a key frame every 250 frames."""
+"""Fewest frames of a video that is decoded by time. Encoders write a key frame every 250 frames, so that most of a
+shorter video is decoded either way."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Windows of a video, and the damage outside of them where all of it was decoded; or why it is skipped."""
+    """Windows of a video, and damage outside of them (unknown if it `is_sought`); or the `reason` to skip it."""
 
     windows: tuple[Window, ...] = ()
     video_frames: int = 0
@@ -72,18 +72,18 @@ class Outcome:
 def read_clips(
     path: Path, choose: Choose, num_frames: int, size: int, root: Path, whole: bool = False
 ) -> tuple[Outcome, list[Array]]:
-    """Decode the clips of one video, each (T, 3, size, size) uint8, RGB, holding no more than their frames.
+    """Decode the clips of one video, each (T, 3, size, size) uint8, RGB; only their frames are kept in memory.
 
     Args:
         path: a video file, or a folder with one image per frame.
-        choose: from the number of frames, at least 2, the runs of frames without damage, and the frames per second
-            (None where they are not known) to the windows to read, each inside a run.
+        choose: function that gives the windows to read, each inside an undamaged run, from the number of frames
+            (at least 2), the runs of undamaged frames, and the frames per second (None if unknown).
         root: the source; a frame that is a link may not lead out of it.
-        whole: refuse a video that is damaged anywhere, for which all of it is decoded.
+        whole: decode all of the video, and raise a VideoError for damage anywhere.
     """
     with ExitStack() as stack:
         video = _Images(path, size, root, whole) if path.is_dir() else _Video(path, size, whole, stack)
-        # Packets are a guess at the number of frames, and right for nearly every video: then one reading suffices.
+        # The number of packets is the number of frames in nearly every video: then one reading suffices.
         guess = video.num_frames
         scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read(())
         for _ in range(4):
@@ -106,7 +106,7 @@ def read_clips(
 
 @dataclass
 class _Scan:
-    """Result of a reading: the runs of frames without damage, and the frames that were wanted."""
+    """Result of one reading: number of frames, runs of undamaged frames, and the undamaged wanted frames."""
 
     video_frames: int
     runs: list[range]
@@ -116,13 +116,13 @@ class _Scan:
 
 
 class _Video:
-    """A video file, whose packets are read at once.
+    """A video file; the constructor reads its packets.
 
     Attributes:
-        num_frames: packets that show a frame.
-        times: the sorted time stamps of all frames, where it is to be sought by them; else empty.
-        rate: frames per second, if they are known.
-        cut: message of a file that ends early; else empty.
+        num_frames: number of packets that show a frame.
+        times: the sorted time stamps of all frames if the video is decoded by time; else empty.
+        rate: frames per second; None if unknown.
+        cut: message about a file that ends early; else empty.
     """
 
     def __init__(self, path: Path, size: int, whole: bool, stack: ExitStack) -> None:
@@ -136,12 +136,12 @@ class _Video:
 
     @cached_property
     def matrix(self) -> list[int]:
-        """The matrix of the first frame, from the container or from the stream, which may never repeat it."""
+        """The display matrix of the first frame; later frames may not repeat a matrix in the stream."""
         with opened(self.path) as (container, stream):
             codec = stream.codec_context
             for packet in packets_of(container, stream):
                 if packet is not None and packet.is_keyframe:
-                    # A copy of the packet, for one that an edit list discards gives no frame.
+                    # A copy without flags, because a packet that an edit list discards gives no frame.
                     for frame in _decode(codec, av.Packet(bytes(packet))) or _decode(codec, None) or ():
                         return _matrix(frame)
         return []
@@ -153,7 +153,7 @@ class _Video:
         return self._read_in_order(wanted)
 
     def _read_by_time(self, wanted: Collection[int]) -> Frames | None:
-        """Wanted frames, decoded from a key frame before them; None where one is damaged or out of stamp order."""
+        """Wanted frames, decoded from a key frame before them; None if one is damaged or out of stamp order."""
         first, last, found = self.times[min(wanted)], max(wanted), {}
         with opened(self.path) as (container, stream):
             try:
@@ -162,7 +162,7 @@ class _Video:
                 return None
             packets = packets_of(container, stream)
             key = next(packets, None)
-            # Frames that lead a later key frame decode too, but from a wrong reference: never start behind.
+            # From a later key frame, the frames shown before it would be decoded with a wrong reference.
             if key is None or key.pts is None or key.pts > first or not key.is_keyframe:
                 return None
             index = bisect_left(self.times, key.pts)
@@ -188,7 +188,7 @@ class _Video:
             packets = packets_of(container, stream)
         scan, start, num_lost, num_damaged, has_begun = _Scan(0, []), 0, 0, 0, False
         for frame, is_whole in _decoded(_decoder(stream), self._numbered(packets)):
-            # Frames that lead the first key frame of a cut recording have no reference: this is no damage.
+            # In a cut recording, frames shown before the first key frame lack a reference: this is no damage.
             has_begun |= frame is None or is_whole or frame.key_frame
             if not has_begun:
                 continue
@@ -199,7 +199,7 @@ class _Video:
             if frame is None:
                 num_lost += 1
                 continue
-            # A checking decoder is not told the matrix of the container.
+            # A checking decoder does not know the container's matrix.
             if frame.pts == 0 and stream.codec_context.name not in CHECKING:
                 self.matrix = _matrix(frame)
             if is_whole and scan.video_frames in wanted:
@@ -208,10 +208,10 @@ class _Video:
         scan.runs = [run for run in (*scan.runs, range(start, scan.video_frames)) if run]
         num_frames = scan.video_frames + num_lost
         if self.rate and num_frames < 0.9 * self.num_stamps:
-            # Two packets hold the fields of one frame.
+            # Two packets hold the fields of one frame, so the rate of packets is above that of frames.
             self.rate, self.num_stamps = self.rate * Fraction(num_frames, self.num_stamps), num_frames
         if self.cut:
-            # Frames are missing among the last.
+            # The number of frames after the last undamaged one is not known.
             scan.damage, scan.video_frames = self.cut, scan.runs[-1].stop if scan.runs else 0
         elif num_damaged:
             scan.damage = f"{num_damaged} of its {num_frames} frames are damaged or missing."
@@ -220,8 +220,8 @@ class _Video:
         return scan
 
     def _numbered(self, packets: Packets) -> Iterator[av.Packet | None]:
-        """The packets from the first key frame on with their number as stamp, which frames inherit."""
-        # Those before it, as in a video that was cut without encoding it anew, give no frame.
+        """The packets from the first key frame on, stamped with a number that frames inherit; None for loss."""
+        # Packets before it, as in a video that was cut without re-encoding, give no frame.
         if self.num_frames:
             packets = dropwhile(lambda packet: packet is not None and not packet.is_keyframe, packets)
         holes = self.survey.holes
@@ -239,7 +239,7 @@ class _Video:
     def _fit(self, frame: av.VideoFrame) -> Array:
         """A frame as (3, size, size), not yet turned by the display matrix."""
         try:
-            # Threads of its own, one for each processor, would cost more than the work.
+            # By default the converter starts one thread per processor, which costs more than the work.
             pixels = self.converter.reformat(frame, format="rgb24", threads=1).to_ndarray()
         except (FFmpegError, ValueError, OSError) as error:
             raise VideoError(f"a frame cannot be turned into RGB: {reason(error)}.") from None
@@ -258,7 +258,7 @@ class _Images:
         fractions = re.findall(r"\d\.(\d+)", " ".join(stems))
         if len({*map(len, fractions)}) > 1 and any(re.match(r"0\d|\d{9}", one) for one in fractions):
             raise VideoError("its pictures have names such as 0.2 and 0.04, in an order that is not known.")
-        # Pictures of one series differ in numbers alone; names of which no two do so have none, only an order.
+        # Names of one series differ only in numbers. Names of which no two are alike count as one ordered series.
         forms = {re.sub(r"\d+", "#", stem) for stem in stems}
         if len({*stems}) < len(stems) or 1 < len(forms) < len(stems):
             said = few(sorted({re.sub(r"\d+", "#", image.name) for image in self.images}))
@@ -279,18 +279,18 @@ def _matrix(frame: av.VideoFrame) -> list[int]:
 
 
 def _decode(codec: VideoCodecContext, packet: av.Packet | None) -> list[av.VideoFrame] | None:
-    """The frames that a packet, or the end of the video, brings out; None where it cannot be decoded."""
+    """The frames that a packet, or the end of the video (None), brings out; None if decoding fails."""
     try:
         return codec.decode(packet)
     except MemoryError:
-        # A frame that is left out for want of memory would shift all that follow.
+        # A frame left out for want of memory would shift the index of all later frames.
         raise
     except (FFmpegError, OSError):
         return None
 
 
 def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.VideoFrame | None, bool]]:
-    """Frames in the order of the decoder, each with whether it is whole; None where something is lost."""
+    """Frames in the order of the decoder, each with whether it is undamaged; (None, False) for a lost packet."""
     broken, at, is_prompt = None, 0, codec.name in PROMPT
     for packet in chain(packets, [av.Packet()]):
         frames = None
@@ -310,9 +310,9 @@ def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.Vi
 
 
 def _decoder(stream: VideoStream) -> VideoCodecContext:
-    """A decoder that refuses or flags what is damaged, where there is one."""
+    """A decoder of the stream, one that refuses or flags damaged frames if there is any."""
     codec = stream.codec_context
-    # libvpx as PyAV brings it knows no more than 8 bits.
+    # PyAV's build of libvpx decodes 8 bits only.
     is_deep = codec.profile in ("Profile 2", "Profile 3")
     if CHECKING.get(codec.name) in av.codecs_available and not is_deep:
         codec = cast(VideoCodecContext, av.CodecContext.create(CHECKING[codec.name], "r"))
@@ -323,7 +323,7 @@ def _decoder(stream: VideoStream) -> VideoCodecContext:
 
 
 def _as_shown(frame: Array, matrix: Sequence[int]) -> Array:
-    """A square frame, (3, size, size), turned and mirrored by a display matrix, if that is of quarter turns."""
+    """A square frame (3, size, size), turned and mirrored by a display matrix; ignored if not of quarter turns."""
     # The point (x, y) is shown at (a x + c y, b x + d y).
     a, b, _, c, d = matrix[:5] or (1, 0, 0, 0, 1)
     # Within a degree, as FFmpeg has it.
@@ -342,15 +342,15 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
     if path.exists() and not path.is_file():
         raise VideoError(f"frame '{path.name}' is no file.")
     try:
-        # Others of Pillow's formats start programs (EPS), or fail in ways of their own.
+        # Other formats of Pillow start programs (EPS), or raise errors of their own.
         with Image.open(path, formats=PICTURES) as image:
             if image.mode[0] in "IF":
-                # Pillow clips these at 255, so that nearly all is white.
+                # Pillow clips such pixels at 255, so that nearly all would be white.
                 raise ValueError("it has 16 or 32 bits in a pixel, but there must be 8")
             frame = fit(image.convert("RGB"), size)
             if image.format == "PNG":
                 with Image.open(path, formats=["PNG"]) as again:
-                    again.verify()  # The check sums of its pixels.
+                    again.verify()  # Compares the checksums of the pixels.
             if image.format in ("JPEG", "MPO"):
                 _check_jpeg(path.read_bytes())
             return frame
@@ -361,7 +361,7 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
 
 
 def _check_jpeg(data: bytes) -> None:
-    """Refuse a picture that is damaged: Pillow fills what it cannot decode with grey, and does not say so."""
+    """Raise a ValueError for a damaged picture: Pillow silently fills what it cannot decode with grey."""
     codec = cast(VideoCodecContext, av.CodecContext.create("mjpeg", "r"))
     codec.options = {"err_detect": "explode"}
     try:
@@ -369,11 +369,11 @@ def _check_jpeg(data: bytes) -> None:
     except InvalidDataError:
         raise ValueError("it is damaged") from None
     except FFmpegError:
-        # A kind that only Pillow decodes.
+        # Pillow decodes kinds of JPEG that FFmpeg does not.
         return
 
 
 def fit(frame: Image.Image, size: int) -> Array:
-    """A frame whose short side is resized to `size`, and whose centre is cropped, to (3, size, size)."""
-    # Pillow widens its filter when it shrinks (no aliasing); its fixed point gives the same bytes everywhere.
+    """A frame as (3, size, size) uint8: its short side is resized to `size`, then its centre is cropped."""
+    # Pillow widens its filter when it shrinks (no aliasing); its fixed-point arithmetic is the same everywhere.
     return np.ascontiguousarray(np.asarray(ImageOps.fit(frame, (size, size))).transpose(2, 0, 1))

@@ -1,6 +1,6 @@
-"""Data set objects as a source: items with frames and a label, as Hugging Face and torchvision have them.
+"""Data set objects as a source: items with frames and a label, as in Hugging Face datasets and torchvision.
 
-Every item becomes a folder of pictures, without loss, and a list names them all. It is ingested like any other.
+Every item becomes a folder of lossless pictures; a CSV list names the folders, and is ingested like any list.
 """
 
 import operator
@@ -20,16 +20,16 @@ from prism.machine.progress import progress_bar
 from prism.machine.text_io import as_text, csv_text, reason
 
 VIDEO_KEYS, LABEL_KEYS = ("video", "frames"), ("label", "labels")
-"""Names of the frames and the label of an item that is a table."""
+"""Keys of the frames and of the label in an item that is a dictionary."""
 
 
 def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
-    """Write the items of a data set object to a folder; return the list of its videos."""
+    """Write the items of a data set object to a folder; return the path of the CSV list of its videos."""
     rows, allowed = [], ", ".join(SPLIT_NAMES)
     for split, items in source.items() if isinstance(source, Mapping) else [("", source)]:
         if split and split not in SPLIT_NAMES:
             raise SourceError(f"the data set has the split {split!r}, but it must be one of {allowed}.")
-        # Names of numbers as labels: Hugging Face has them in `features`, torchvision in `classes`.
+        # Class names for labels that are numbers: in `features` of Hugging Face, in `classes` of torchvision.
         features = getattr(items, "features", None) or {}
         named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
         names = next(filter(None, named), getattr(items, "classes", None))
@@ -51,7 +51,7 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
 
 
 def _each(items: Any) -> Iterator[Any]:
-    # Many data sets end by their length alone: an index beyond it may give anything.
+    # Only the length ends many data sets: an index beyond it may give anything.
     if hasattr(items, "__getitem__") and hasattr(items, "__len__"):
         return map(items.__getitem__, range(len(items)))
     if not isinstance(items, Iterable):
@@ -61,7 +61,7 @@ def _each(items: Any) -> Iterator[Any]:
 
 
 def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str, str]:
-    """The frames, class and recording of an item; values between frames and label, as audio, are passed over."""
+    """The frames, class and recording of an item; other values, such as audio, are ignored."""
     frames, label, group = None, None, ""
     if isinstance(item, Mapping):
         frames, label = (next((item[k] for k in keys if k in item), None) for keys in (VIDEO_KEYS, LABEL_KEYS))
@@ -78,13 +78,13 @@ def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str
             known = "0, 1, …" if names is None else f"0..{most - 1}"
             raise ClipError(f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {known}.")
         label = str(number if names is None else names[number])
-    # A table of pandas has nan, NaT or <NA> for no group.
+    # pandas has nan, NaT or <NA> for a missing group.
     group = "" if not isinstance(group, str) and str(group) in ("None", "nan", "NaT", "<NA>") else str(group)
     return frames, _plain(label, "label", where), group and _plain(group, "group", where)
 
 
 def _plain(text: str, what: str, where: str) -> str:
-    """A label or group that a list gives back as it is."""
+    """The text of a label or group, if a CSV list gives it back unchanged; else a ClipError."""
     if not text or text != text.strip() or text != as_text(text) or re.search(r"[\0\r\n]", text):
         allowed = "one line of text, in UTF-8 and without a zero byte or spaces at its ends"
         raise ClipError(f"{where} has the {what} {text[:80]!r}, but it must be {allowed}.")
@@ -92,7 +92,7 @@ def _plain(text: str, what: str, where: str) -> str:
 
 
 def _frames(video: Any, where: str) -> np.ndarray:
-    """The frames of an item as (T, H, W, 3) uint8, from an array or tensor, or one by one."""
+    """The frames of an item as (T, H, W, 3) uint8, from an array, a tensor or a sequence of frames."""
     try:
         frames = np.asarray(video if hasattr(video, "shape") else [np.asarray(frame) for frame in video])
     except (OSError, TypeError, ValueError, RuntimeError) as error:

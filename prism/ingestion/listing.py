@@ -1,6 +1,6 @@
-"""The videos that a source names, with their classes and splits: folders of classes, and CSV lists.
+"""Videos of a source with their classes and splits, listed from folders of classes or from a CSV list.
 
-A layout reads names, never videos. Hidden files are passed over. Published data sets are in `official`.
+A layout reads names, never videos, and ignores hidden files. The layouts of published data sets are in `official`.
 """
 
 import csv
@@ -20,7 +20,7 @@ from prism.errors import SourceError
 from prism.machine.text_io import as_text, read_text, reason
 
 DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
-"""A source that is no folder: items with frames and a label, or those of each split by its name."""
+"""A source that is an object: items with frames and a label, or a dictionary of such items by split name."""
 VIDEO_SUFFIXES = (
     *(".mp4", ".avi", ".webm", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ts", ".gif"),
 )
@@ -45,8 +45,8 @@ MISSING = "it is missing: a list names it, but the source does not hold it."
 class VideoSource:
     """One video to ingest: a file, or a folder with an image per frame.
 
-    `relative` is its path under the source with `/` between the parts; `split`, and the `recording` that it is
-    from, are empty where the source names none.
+    `relative` is the path under the source with `/` between its parts. `split` and `recording` (the recording
+    from which the video was cut) are empty if the source names none.
     """
 
     path: Path
@@ -61,12 +61,12 @@ class Listing:
     """The videos of a source.
 
     Attributes:
-        root: the folder that paths are relative to.
-        videos, skipped: those that were found, and paths that were left out, with the reasons.
-        labels: for each class that the source names the path of a video.
-        unread: names of files in folders that are no videos.
+        root: the folder to which paths are relative.
+        videos, skipped: the videos found; and by path the reason why a video was left out.
+        labels: for each class in the source, the path of one video.
+        unread: names of files in the source's folders that are not videos.
         notes: sentences that the user should read.
-        faults: faulty lines of its lists by file and kind, which are refused together.
+        faults: faulty lines of lists, by file and kind; `check` raises one error for all.
     """
 
     root: Path
@@ -78,9 +78,9 @@ class Listing:
     faults: dict[tuple[Path, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:
-        """Add a video of the source, whose class is a text, and whose split is empty, `train`, `val` or `test`.
+        """Add a video of the source; it is skipped if its name is not UTF-8.
 
-        One whose name is not UTF-8 is skipped. SourceError if the arguments are others.
+        SourceError if the class is not a text, or the split none of `train`, `val`, `test` and empty.
         """
         relative = self.relative(path)
         if split not in ("", *SPLIT_NAMES.values()) or not isinstance(label, str) or not label:
@@ -94,11 +94,11 @@ class Listing:
             self.labels.setdefault(label, relative)
 
     def skip(self, path: Path, reason: str) -> None:
-        """Leave a video out, for a reason that `skipped.csv` gives."""
+        """Leave a video out; `skipped.csv` gives the reason."""
         self.skipped[as_text(self.relative(path))] = reason
 
     def caution(self, what: str, names: Iterable[str]) -> None:
-        """Add a note on some paths or names, where there are any."""
+        """Add a note that shows some paths or names; no note if there are none."""
         if names := sorted(names):
             self.notes.append(f"Caution: {what}: {named(names)}.")
 
@@ -117,9 +117,9 @@ class Listing:
             raise SourceError(f"{'; '.join(said)}.")
 
     def keep_files(self, follow_links: bool) -> None:
-        """Skip videos that are missing, leave the source by a link, or are a file that has another name too."""
+        """Skip videos that are missing, mere pointers, links out of the source, or second names of one file."""
         root, first = os.path.join(os.path.realpath(self.root), ""), dict[object, VideoSource]()
-        of_folder = cache(os.path.realpath)  # Once for all its videos: a listing takes half of the time.
+        of_folder = cache(os.path.realpath)  # Resolving each folder once halves the time of a listing.
         # Files come before links, so that of two names the link is skipped.
         for video in sorted(self.videos, key=lambda video: video.path.is_symlink()):
             real, problem = os.path.join(of_folder(video.path.parent), video.path.name), ""
@@ -151,13 +151,13 @@ class Listing:
 
 
 def _identity(path: str) -> object:
-    """What all names of a file share; the path unless it has hard links, as some systems number files anew."""
+    """Key that all names of a file share: its path unless it has hard links, as some systems renumber files."""
     found = os.stat(path)
     return (found.st_dev, found.st_ino) if found.st_nlink > 1 and os.path.isfile(path) else path
 
 
 def _is_pointer(path: str) -> bool:
-    """Whether a file is what a checkout without links, or without Git LFS, has in the place of a video."""
+    """Whether a file is the text of a link or a Git LFS pointer, which some checkouts have in place of a video."""
     if not os.path.isfile(path) or os.path.getsize(path) > 1000:
         return False
     with suppress(OSError, ValueError):
@@ -191,7 +191,7 @@ def why_skipped(skipped: Mapping[str, str]) -> str:
     """Number of paths skipped for each kind of reason, the most frequent first."""
     kinds = defaultdict[str, list[str]](list)
     for path in sorted(skipped):
-        # Reasons that differ in numbers and names alone are of one kind, which the first stands for.
+        # Reasons that differ only in numbers and names are one kind; the message shows the first of them.
         kinds[re.sub(r"'.*'|\d[\d.,]*", "", skipped[path])].append(path)
     ordered = sorted(kinds.values(), key=len, reverse=True)
     said = [f"{named(paths)} because {skipped[paths[0]]}" for paths in ordered[:MOST_KINDS]]
@@ -217,7 +217,7 @@ def frame_files(folder: Path) -> list[Path]:
 
 
 def files_of(video: Path) -> list[Path]:
-    """The file of a video, or those of its frames."""
+    """The file of a video, or the files of its frames if it is a folder."""
     return frame_files(video) if video.is_dir() else [video]
 
 
@@ -227,13 +227,13 @@ def videos_under(listing: Listing, folder: Path, follow_links: bool) -> Iterator
     for name, folders, files in os.walk(folder, onerror=_refuse, followlinks=follow_links):
         above, folders[:], videos = Path(name), visible(folders), visible(files, VIDEO_SUFFIXES)
         for link in [above / entry for entry in folders if os.path.islink(above / entry)]:
-            # A link to a folder above would never end.
+            # Following a link to a parent folder would never end.
             if not follow_links or (target := os.path.realpath(link)) in searched:
                 listing.skip(link, LINKED_AGAIN if follow_links else LINKED_FOLDER)
                 folders.remove(link.name)
             else:
                 searched.add(target)
-        # Pictures beside videos are thumbnails of these.
+        # Pictures beside videos are thumbnails, not frames.
         if above != folder and not videos and visible(files, IMAGE_SUFFIXES):
             yield above
         elif above != folder:
@@ -253,7 +253,7 @@ def read_list(path: Path) -> str:
 
 
 def csv_rows(path: Path, needed: Sequence[str], listing: Listing) -> Iterator[tuple[int, dict[str, str]]]:
-    """The lines of a CSV file with their numbers, each by its columns; one that lacks a cell is a fault."""
+    """Line number and cells by column of each row of a CSV file; a row that lacks a needed cell is a fault."""
     text = read_list(path)
     header = text.partition("\n")[0]
     # Spreadsheets write semicolons in some languages.
@@ -272,7 +272,7 @@ def csv_rows(path: Path, needed: Sequence[str], listing: Listing) -> Iterator[tu
             if empty := [name for name in needed if not cells[name] or "\0" in cells[name]]:
                 listing.fault(path, f"no {empty[0]}", rows.line_num)
             elif torn := [cells[name] for name in used if re.search(r"[\r\n]", cells.get(name, ""))]:
-                # A stray quote makes one cell of all lines up to the next quote.
+                # A stray quote joins all lines up to the next quote into one cell.
                 listing.fault(path, "a quote that is not closed", rows.line_num - torn[0].count("\n"), torn[0])
             else:
                 yield rows.line_num, cells
@@ -281,9 +281,9 @@ def csv_rows(path: Path, needed: Sequence[str], listing: Listing) -> Iterator[tu
 
 
 class Layout(ABC):
-    """Base of all layouts: which videos a source holds, and the class and split of each.
+    """Base of all layouts, which list the videos of a source with their classes and splits.
 
-    Write one for a source that names classes in its own way. This one takes the class from the start of a name:
+    Write one for a source that names classes in its own way, such as by the start of a file's name:
 
         class Prefixes(Layout):
             def videos_of(self, source):
@@ -300,18 +300,18 @@ class Layout(ABC):
 
     @abstractmethod
     def videos_of(self, source: Path) -> Listing:
-        """The videos of a source: a listing whose `add` was called for each.
+        """The videos of a source, each added with `Listing.add`.
 
-        Splits are cut where the source names none. SourceError if the source does not fit the layout.
+        Splits are cut later if the source names none. SourceError if the source does not fit the layout.
         """
 
 
 @dataclass(frozen=True)
 class Auto(Layout):
-    """A CSV list, if it is the source or lies in it and names splits; else folders.
+    """The default layout: a CSV list that is the source, or lies in it and has a column `split`; else folders.
 
-    They are `root/<class>/<video>`, or `root/{train,val,test}/<class>/<video>` where there is `train`, and another
-    split or nothing else beside it.
+    Folders are `root/<class>/<video>`, or `root/{train,val,test}/<class>/<video>` if `root` has the folder
+    `train` beside another split, or alone.
     """
 
     follow_links: bool = False
@@ -353,13 +353,13 @@ class Auto(Layout):
         return listing
 
     def _listed(self, source: Path) -> Listing:
-        """The videos of a list, whose paths stay in its folder, and which names all splits or none."""
+        """The videos of a CSV list; its paths must stay in its folder, and its rows name all splits or none."""
         root, listing, first = source.parent, Listing(source.parent), dict[str, int]()
         rows = list(csv_rows(source, ("path", "label"), listing))
         if not (rows or listing.faults):
             raise SourceError(f"list '{source}' has no rows below its header, so that it has no videos.")
         splits = SPLIT_NAMES if any(row.get("split") for _, row in rows) else {"": ""}
-        # Where the folder is reached by a link, it has two names.
+        # A folder that is reached by a link has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(root), root.resolve())]
         for line, row in rows:
             name, split = row["path"], row.get("split", "").lower()
@@ -374,7 +374,7 @@ class Auto(Layout):
             else:
                 listing.add(root / relative, row["label"], splits[split], row.get("group", ""))
         if first:
-            # The folder that holds all that is listed: the list itself may lie far above it.
+            # Search only the folder that holds all listed videos: the list may lie far above it.
             above = root / os.path.commonpath([os.path.dirname(relative) for relative in first])
             found = videos_under(listing, above, self.follow_links) if above.is_dir() else ()
             listing.caution(UNLISTED, {listing.relative(path) for path in found} - first.keys())
@@ -382,8 +382,8 @@ class Auto(Layout):
 
 
 def _is_list(path: Path) -> bool:
-    """Whether a file is taken for the list of its folder: it has the columns of a list that names splits."""
-    # A pipe of that name would wait for ever.
+    """Whether a CSV file is used as the list of its folder: it has the columns path, label and split."""
+    # Reading a pipe would wait for ever.
     if not path.is_file():
         return False
     with path.open("rb") as file:

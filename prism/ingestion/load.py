@@ -26,14 +26,14 @@ class VideoDataset(Dataset[tuple[Any, int]]):
     """Labelled videos for a `DataLoader`.
 
     Args:
-        source: a condensed set, or a store. A set whose videos stand for several clips each (`is_random`) shows
-            the first of them, until `draw` draws others.
-        split: which clips of a store; those of a condensed set are all for training.
+        source: a condensed set, or a store. If the videos of a set stand for several clips each (`is_random`), the
+            first clip of each is shown until `draw` is called.
+        split: which clips of a store; a condensed set has only training clips.
         output_format: axes of a video.
-        normalise: zero mean and unit variance over the real training pixels (as `prism evaluate` trains),
-            else pixels in units of [0, 1]: real ones lie within, synthetic ones may exceed it.
-        transform: called with each video.
-        in_memory: read all clips of a store now, rather than from its files when they are indexed.
+        normalise: subtract the mean and divide by the deviation of the real training pixels, as `prism evaluate`
+            does; else pixels are in units of [0, 1], which synthetic ones may exceed.
+        transform: function of a video; the data set returns its result.
+        in_memory: read all clips of a store now, rather than each from disk when it is indexed.
 
     Attributes:
         classes: the class names.
@@ -75,7 +75,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self.targets: list[int] = clips.labels.tolist()
 
     def __getstate__(self) -> dict[str, Any]:
-        # The processes of a `DataLoader` open the files again: frames would be copied into shared memory.
+        # Processes of a `DataLoader` open the store again: pickling would copy its frames into shared memory.
         return self.__dict__ | ({"_frames": None} if self._files else {})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -85,9 +85,9 @@ class VideoDataset(Dataset[tuple[Any, int]]):
             self._frames = store.clips(split).frames
 
     def draw(self, epoch: int) -> None:
-        """Show the clips of an epoch, where each video stands for several; the same epoch always gives the same.
+        """Draw the clips of an epoch if videos stand for several clips; an epoch always gives the same clips.
 
-        The processes of a `DataLoader` get to see them unless they are `persistent_workers`.
+        A running `DataLoader` with `persistent_workers` keeps the earlier clips.
         """
         if self._drawn is not None:
             self._frames = self._drawn.clips(generator(0, "clips", operator.index(epoch))).frames
@@ -112,13 +112,13 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
     Args:
         path: `out.safetensors`; a store (with `split="test"` for its test clips); or a folder of videos or a CSV
             list, like the source of `prism.ingest`, whose clips are decoded now and kept in memory.
-        options: of `VideoDataset`, and for videos of `IngestConfig`. Where a folder names no splits, none is cut
-            unless `val_fraction` or `test_fraction` says so.
+        options: arguments of `VideoDataset`, and for videos fields of `IngestConfig`. If a folder names no splits,
+            all videos are training videos unless `val_fraction` or `test_fraction` is given.
 
     Raises:
         ArtifactError: the file or the store is missing, damaged, foreign or too new, or has no clips of the split.
-        SourceError: there are no videos in the folder, or a class has none that can be used.
-        ConfigError: an option is unknown, out of range, or of no use for what lies there.
+        SourceError: the folder has no videos, or a class has no usable training video.
+        ConfigError: an option is unknown, out of range, or does not apply to what lies at the path.
         OutputError: there is no room for temporary files.
     """
     path = as_path(path, "the path of a set, a store or videos (VideoDataset takes an open one)")
@@ -129,7 +129,7 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
     ingesting = {key: options.pop(key) for key in names & options.keys()}
     is_store = (path / "store.json").exists()
     if path.suffix.lower() == ".csv" or (path.is_dir() and not is_store):
-        # Where a folder names no splits, all of its videos are training videos.
+        # If a folder names no splits, all of its videos are training videos.
         config = with_options(IngestConfig(val_fraction=0.0, test_fraction=0.0), ingesting)
         with tempfile.TemporaryDirectory() as folder:
             store = ingest(path, Path(folder) / "store", config, progress=False)

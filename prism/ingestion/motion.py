@@ -1,16 +1,15 @@
 """`prism motion`: the built-in data sets as real video files, in the layout of any user's data.
 
-Pairs differ only in how the two objects move. A video is five coordinates over time, each in [0, 1]: place (x, y),
-turn, spread (the objects' distance) and growth (their size). They start at random and stand still, but for one,
-which the class moves in a wave: rising like a saw (and jumping back), falling like a saw, or swinging to and fro.
-A wave with a random phase is uniform at every time, as a coordinate that stands still at a random place is: so a
-single frame has the same distribution in every class, and only the order of frames tells a rising saw from a
-falling one.
+Pairs are ten classes that differ only in how two objects move. A video has five coordinates over time, each in
+[0, 1]: place (x, y), turn, spread (the objects' distance) and growth (their size). The class moves one of them in
+a wave: rising like a saw (and jumping back), falling like a saw, or swinging to and fro. The others keep a random
+value. A wave with a random phase is uniform in [0, 1] at every time, like a random value. So a single frame has
+the same distribution in every class, and only the order of frames separates a rising from a falling saw.
 
-Glyphs are five signs times two motions, from right to left or from left to right near the centre. A video of one
-motion played backwards is one of the other, so frames without their order tell the sign and never the motion. The
-mean of each frame over a class tells both: background, texture, stray strokes, colour and light, which are random,
-fade in the mean of many clips.
+Glyphs are ten classes: five signs times two motions, from right to left or from left to right near the centre. A
+video of one motion played backwards is a video of the other, so frames without their order show the sign and never
+the motion. The mean of each frame over a class shows both: background, texture, stray strokes, colour and light
+are random and fade in the mean of many clips.
 """
 
 import io
@@ -60,7 +59,7 @@ MOTIONS: dict[str, tuple[str, str, float]] = {
     "shake": ("x", "swinging", 3),
     "shrinking": ("growth", "falling", 1),
 }
-"""For each class of pairs the coordinate that it moves, the wave, and its cycles in one period."""
+"""By class of pairs: the coordinate that moves, its wave, and the wave's cycles in one period."""
 
 # Glyphs; lengths are in picture sizes.
 GLYPHS: dict[str, Strokes] = {
@@ -169,7 +168,7 @@ def _paint_strokes(
 
 
 def _texture(size: int, random: Random, *, cycles: int, strength: float) -> Array:
-    """(H, W, 3) sum of six plane waves of at most `cycles` across and down, which fit the picture's edges."""
+    """Sum (H, W, 3) of six plane waves, with whole numbers of at most `cycles` cycles across and down."""
     across, down = random.integers(-cycles, cycles + 1, (2, 6, 1, 1))
     phase, colours = random.random((6, 1, 1)), random.uniform(-strength, strength, (6, 3))
     at = np.arange(size) / size
@@ -178,9 +177,9 @@ def _texture(size: int, random: Random, *, cycles: int, strength: float) -> Arra
 
 
 def _own_frame(size: int, x: Array, y: Array, radius: Array, angle: Array) -> tuple[Array, Array]:
-    """Every pixel's two coordinates in an object's own frame, in radii, each (T, H, W) float32.
+    """Coordinates (u, v) of every pixel along an object's own axes, in radii, each (T, H, W) float32.
 
-    The object's place, radius and clockwise angle are (T,) each, in pixels and radians.
+    The object's place and radius in pixels and its clockwise angle in radians are (T,) each.
     """
     pixels = np.arange(size) + 0.5
     right = ((pixels - x[:, None]) / radius[:, None]).astype(np.float32)[:, None, :]
@@ -190,14 +189,14 @@ def _own_frame(size: int, x: Array, y: Array, radius: Array, angle: Array) -> tu
 
 
 def _paint(picture: Array, distance: Array, colour: Array) -> None:
-    """Paint a shape over (T, H, W, 3) in place, by the distances to its outline, negative inside."""
-    # One pixel of slope at the outline is the antialiasing.
+    """Paint a shape over (T, H, W, 3) in place; `distance` (T, H, W) to its outline in pixels, negative inside."""
+    # A ramp one pixel wide at the outline antialiases it.
     cover = (0.5 - distance).clip(0, 1)[..., None]
     picture += cover * (colour - picture)
 
 
 def _as_pixels(picture: Array) -> Array:
-    """A picture in units of [0, 1] as uint8; what is darker or brighter is clipped."""
+    """A picture in units of [0, 1] as uint8; values outside are clipped."""
     return (255 * picture.clip(0, 1) + 0.5).astype(np.uint8)
 
 
@@ -205,12 +204,12 @@ KINDS: dict[str, tuple[Collection[str], Callable[[str, int, int, Random], Array]
     "pairs": (MOTIONS, draw_pairs),
     "glyphs": (GLYPH_CLASSES, draw_glyphs),
 }
-"""For each kind its classes, and the function that draws a video of a class."""
+"""By kind: its classes, and the function that draws a video of a class."""
 
 
 def write_video(path: Path, frames: Array) -> None:
     """Encode (T, H, W, 3) uint8 frames, H and W even, as H.264 in an mp4 file (yuv420p, crf 18)."""
-    # The same bytes every time, as in `artifacts/encodings/sparse.py`.
+    # Options that give the same bytes every time; `artifacts/encodings/sparse.py` says why.
     options = {"crf": "18", "preset": "veryfast", "threads": "1", "mbtree": "0"}
     data = io.BytesIO()
     with av.open(data, "w", format="mp4") as container:
@@ -226,23 +225,23 @@ def write_video(path: Path, frames: Array) -> None:
 def write_motion(
     output: str | Path, config: MotionConfig | None = None, run: Run | None = None, **options: Any
 ) -> Path:
-    """Folder of a built-in data set, newly written: `{train,test}/<class>/<index>.mp4` and its `prism.json`.
+    """Write a built-in data set to a folder, `{train,test}/<class>/<index>.mp4` and `prism.json`; return its path.
 
     Args:
         output: the folder to make; it appears when it is complete.
         config: kind, counts, length in frames, size in pixels and seed.
-        run: how it runs.
+        run: overwriting and progress.
         options: fields of `config` and of `prism.machine.run.Run`.
 
     Raises:
-        OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.
+        OutputError: the folder exists and is not overwritten, cannot be written, or the disk is full.
     """
     config, run = split_options(MotionConfig, config, run, options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     labels, draw = KINDS[config.kind]
     counts = {"train": config.train_per_class, "test": config.test_per_class}
     with lock(output):
-        # Names of a data set of any kind and number of videos.
+        # Only files with the names of a motion data set, of any kind and size, are overwritten.
         every = "|".join(label for of_kind, _ in KINDS.values() for label in of_kind)
         own = re.compile(rf"prism\.json|(train|test)/({every})/\d{{4,}}\.mp4")
         names = (found.relative_to(output).as_posix() for found in output.rglob("*"))
@@ -251,7 +250,7 @@ def write_motion(
         total = len(labels) * sum(counts.values())
         bar = progress_bar("Drawing", total, "videos", enabled=run.progress)
         with new_folder(output) as partial, writing(output), bar as advance:
-            # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
+            # A mirror swaps left and right, and changes the signs. `ingest` reads this entry.
             mark = canonical_json({"flip": False, "made_by": "prism motion"}) + "\n"
             write_synced(partial / "prism.json", mark.encode())
             for (split, count), label in product(counts.items(), labels):

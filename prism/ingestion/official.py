@@ -1,8 +1,8 @@
-"""Data sets as their authors publish them: one layout for each, which reads the official annotation files.
+"""Layouts of published data sets, one for each, which read the official annotation files.
 
 The validation videos of Kinetics and Something-Something are the test split, as in the literature.
-docs/datasets.md shows the trees. A name in a list is never opened as a path: it is looked up among the videos that
-are under the source, so no list can reach beyond it.
+docs/datasets.md shows the trees. A name in a list is never opened as a path: it is looked up among the videos
+under the source, so no list can reach a file outside of the source.
 """
 
 import json
@@ -31,7 +31,7 @@ from prism.ingestion.listing import (
 
 VALIDATION_IS_TEST = "The validation videos of this data set are the test split, as in the literature."
 Listed = tuple[str, str, str]
-"""A video's name, with its folder where that tells videos apart; its class; its split, empty if unused."""
+"""Name of a video, after its class folder if the list gives one; class; split, empty for a video left out."""
 
 # fmt: off
 MINIUCF = frozenset((
@@ -51,17 +51,18 @@ MINIUCF = frozenset((
 class OfficialLists(Layout):
     """Base of the layouts of published data sets: videos at any depth, with annotation files that list them.
 
-    These lie in `annotations`, absolute or seen from the source, else in the source, or up to two folders deeper.
+    The annotation files lie in the folder `annotations` (absolute or relative to the source; by default the
+    source) or up to two folders deeper.
     """
 
     annotations: str = ""
     follow_links: bool = False
     ignores_case: ClassVar[bool] = False
-    """Whether names are compared without case, in which lists and folders of some copies differ."""
+    """Whether names match without regard to case: in some copies, lists and folders differ in it."""
     notes: ClassVar[Sequence[str]] = ()
 
     def videos_of(self, source: Path) -> Listing:
-        """Look up the listed videos: a file of any video type, or a folder of frames, at any depth."""
+        """The listed videos that lie under the source, at any depth, as video files or folders of frames."""
         home, listing = source / self.annotations, Listing(source, notes=list(self.notes))
         folders = [home, *sorted(home.glob("[!.]*/")), *sorted(home.glob("[!.]*/[!.]*/"))]
         listed = self.listed(folders, listing)
@@ -77,7 +78,7 @@ class OfficialLists(Layout):
             if times[folder, stem] > 1:
                 listing.faults[source, "videos that are listed more than once"].append(repr(name))
             inside = [path for path in found[stem] if self._fold(path.parent.name) == folder]
-            # Class folders tell videos apart, but some copies have none.
+            # Class folders distinguish videos of one name, but some copies have no class folders.
             paths = inside if inside or folders_of[stem] > 1 else found[stem]
             for path in paths if split else ():
                 listing.add(path, label, split)
@@ -93,10 +94,10 @@ class OfficialLists(Layout):
 
     @abstractmethod
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """Videos of the annotation files, which lie in one of the folders; the listing gets faulty lines."""
+        """Videos in the annotation files, which lie in one of the folders; faulty lines go to the listing."""
 
     def _fold(self, name: str) -> str:
-        """A name in one Unicode form, which copies by way of macOS change, and in one case where lists differ."""
+        """A name in one Unicode form, which copying through macOS changes, and without case if `ignores_case`."""
         name = normalize("NFC", name)
         return name.casefold() if self.ignores_case else name
 
@@ -105,7 +106,7 @@ class OfficialLists(Layout):
 
 
 def _files(folders: Sequence[Path], *names: Sequence[str]) -> list[Path]:
-    """The files of the first folder that has all of them; each may have several names, the official one first."""
+    """The files of the first folder that has all; `names` holds the possible names of each, the official first."""
     for folder in folders:
         files = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]
         if None not in files:
@@ -139,7 +140,7 @@ class Ucf101(OfficialLists):
     ignores_case = True
 
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """Lines of a path, whose folder is the class, and the number of the class, which is ignored."""
+        """Videos in lines `<class>/<video>.avi`; a class number at the end of a line is ignored."""
         names = [(f"{name}0{self.official_split}.txt",) for name in ("trainlist", "testlist")]
         listed, labels = list[Listed](), dict[str, str]()
         for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
@@ -154,7 +155,7 @@ class Ucf101(OfficialLists):
 
 
 class MiniUcf(Ucf101):
-    """MiniUCF: UCF101's tree and lists, of which 50 classes are taken."""
+    """MiniUCF: 50 classes of UCF101, from its tree and lists."""
 
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
         listed = super().listed(folders, listing)
@@ -172,7 +173,7 @@ class Hmdb51(OfficialLists):
     train_list: str = "official"
 
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """Lines of one file for each class that any split names, from the first folder that has such files."""
+        """Videos in the list of each class; the lists of all classes lie in the first folder that has any."""
         ending = f"_test_split{self.official_split}.txt"
         # Copies made on a Mac have hidden files of the same names beside them.
         inside = (list(folder.glob("[!.]*_test_split[123].txt")) for folder in folders)
@@ -220,7 +221,7 @@ class SomethingSomething(OfficialLists):
     notes = (VALIDATION_IS_TEST,)
 
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """Entries of id and template, which without its brackets is the class."""
+        """Videos in entries of an id and a template; the template without its brackets is the class."""
         names = [f"{name}.json" for name in ("labels", "train", "validation")]
         labels, *lists = _files(folders, *((f"something-something-v2-{name}", name) for name in names))
         classes, listed = _json(labels, dict), list[Listed]()

@@ -26,7 +26,7 @@ SIDE = Range("an even number between 32 and 1024", lambda value: value % 2 == 0 
 GROUP_PATTERN = Range("a regular expression with a group (…)", has_group)
 FPS = Range("above 0 and at most 1000", lambda value: 0 < value <= 1000)
 DECODE_SECONDS = Range("above 0 and at most 1e9", lambda value: 0 < value <= 1e9)
-# A decoding process takes a quarter of that before it has seen a video.
+# A decoding process takes a quarter of this before its first video.
 DECODE_BYTES = Range("at least 2^29", lambda value: value >= 2**29)
 
 
@@ -60,10 +60,10 @@ class IngestConfig(Options, section="ingest"):
     size: Annotated[int, between(8, 4096)] = 112
     """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
     sampling: Literal["stride", "fps", "even"] = "stride"
-    """Distance of a clip's frames: `stride` video frames, as at `fps` frames a second, or `even`, as far \
-as the video allows."""
+    """Distance of a clip's frames: `stride` video frames, `fps` frames per second, or `even`: as far apart as \
+the video allows."""
     fps: Annotated[float, FPS] = 2.0
-    """With sampling fps: frames of a clip per second of the video; a shorter video takes them closer."""
+    """With sampling fps: frames of a clip per second of the video; a short video gives them closer together."""
     clips_per_video: Annotated[int, at_least(1)] = 1
     """Windows drawn at random from each training video (validation and test use the centre)."""
     window: Literal["random", "centre"] = "random"
@@ -76,46 +76,46 @@ prism.json of the source, and is on without one."""
     seed: int = 0
     """Seed of all random windows and of the splits that are cut."""
     name: Annotated[str, OmitDefault()] = ""
-    """Name of the data set, for the titles of pages; empty: that of the store's folder."""
+    """Name of the data set, for the titles of pages; empty: the name of the store's folder."""
     layout: Annotated[str, Group("Classes and splits"), LAYOUTS] = "auto"
-    """How classes and splits are named: `auto` (root/<class>/*, root/{train,val,test}/<class>/*, or a list \
-with path, label, perhaps split and group), or the data set whose official annotation files it has."""
+    """Source of classes and splits: `auto` (root/<class>/*, root/{train,val,test}/<class>/*, or a list with \
+path, label, perhaps split and group), or a published data set with its official annotation files."""
     follow_links: Annotated[bool, OmitDefault()] = False
     """Read links that leave the source, and search folders that are links, as in a snapshot of the Hugging Face \
 Hub."""
     official_split: Annotated[int, between(1, 3)] = 1
     """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
     train_list: Annotated[Literal["official", "all-but-test"], OmitDefault()] = "official"
-    """hmdb51: train on 70 videos of each class that the split names, or all that it does not test (wang2024)."""
+    """hmdb51: train on the 70 videos per class that the split names, or all that it does not test (wang2024)."""
     annotations: str = ""
-    """Folder of the official annotation files, absolute or seen from the source; empty: the source. They may lie \
-two folders deeper."""
+    """Folder of the official annotation files, absolute or relative to the source; empty: the source. The files \
+may lie up to two folders deeper."""
     val_fraction: Annotated[float, SHARE] = 0.1
     """Share of each class's training videos set apart for validation, where the source names none; 0 for none."""
     test_fraction: Annotated[float, SHARE] = 0.2
     """Share of the videos of each class set apart for test, where the source names none; 0 for none."""
     group_pattern: Annotated[str, GROUP_PATTERN] = ""
-    """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), which is never \
-parted; empty: by the column `group` of a CSV list, else videos one by one."""
+    """Regular expression whose first group is the recording in a path (UCF101: `_(g\\d+)_`); cut splits keep a \
+recording whole. Empty: the column `group` of a CSV list, else each video is a recording."""
     damaged: Annotated[Literal["use", "skip"], Group("Videos that are skipped"), OmitDefault()] = "use"
-    """A video with damage outside of its clips, or cut short by more than a tenth: `use` it and list it in \
-damaged.csv, or `skip` it, for which long videos are decoded whole too."""
+    """A video that is damaged outside of its clips, or cut short by more than a tenth: `use` it and list it in \
+damaged.csv, or `skip` it, which decodes long videos as a whole, too."""
     max_decode_seconds: Annotated[float, DECODE_SECONDS, OmitDefault()] = 600.0
     """A video whose decoding takes longer than this many seconds is skipped."""
     max_decode_bytes: Annotated[int, DECODE_BYTES, OmitDefault()] = 2**32
     """A video whose decoding takes more bytes of memory is skipped."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """Each distance of frames belongs to one way of sampling; a centre or an even spread has one window."""
+        """Options that apply only to one sampling, window or layout, and else must keep their default."""
         for name in ("stride", "fps"):
             fits = self.sampling == name or getattr(self, name) == getattr(IngestConfig, name)
             yield name, fits, f"left out unless sampling is {name}"
         is_drawn = self.window == "random" and self.sampling != "even"
         yield "clips_per_video", is_drawn or self.clips_per_video == 1, "1 with window centre or sampling even"
-        # A custom layout is not imported here, where a recipe is only read.
+        # Reading a recipe must not import a custom layout.
         is_named = isinstance(self.layout, str) and not LAYOUTS.is_builtin(self.layout)
         layout = self if is_named else LAYOUTS.make(self.layout, self)
         for name in ("annotations", "official_split", "train_list", "follow_links"):
-            # A layout has as fields the options that it reads.
+            # The fields of a layout are the options that it reads.
             fits = hasattr(layout, name) or getattr(self, name) == getattr(IngestConfig, name)
             yield name, fits, f"left out with layout {LAYOUTS.name_of(self.layout)}"

@@ -1,9 +1,9 @@
-"""Decoding videos in processes of their own: each takes the next video, and a dead one is replaced.
+"""Decoding of videos in parallel processes: each takes the next video, and a dead process is replaced.
 
-No library's pool does it: those of `multiprocessing`, `concurrent.futures` and `pebble` import the main module in
-every process, so that a script without a main guard runs twice, or fork one that has threads and a GPU. Here
-`python -m prism.ingestion.pool` reads tasks, writes outcomes as lines of JSON, and inherits nothing. A video that
-ended its process is known, and tried once more in a new one: another video may have taken all the memory.
+The pools of `multiprocessing`, `concurrent.futures` and `pebble` import the main module in every process, so that
+a script without a main guard runs twice, or fork a process that has threads and a GPU. Here each process is
+`python -m prism.ingestion.pool`, which inherits nothing, reads tasks and writes outcomes as lines of JSON. A video
+whose process dies is tried once more in a new process: another video may have taken all the memory.
 """
 
 import contextlib
@@ -32,12 +32,12 @@ from prism.machine.text_io import as_text, reason, typed
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
 READY = "ready"
 SHARD_VIDEOS, WAITING_VIDEOS = 16, 4096
-"""Videos that an executor decodes in one item, and that wait for the processes here, each in 2 kB of memory."""
+"""Videos in one item of an executor; and videos queued here at a time, each in 2 kB of memory."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One video of a plan to decode, and where its clips go: the file of slots, and the byte in it."""
+    """One video to decode, and the place of its clips: the path of the slots file, and the first byte in it."""
 
     number: int
     path: str
@@ -49,9 +49,9 @@ class Task:
 
 
 def decode(task: Task) -> Outcome:
-    """Outcome of a video, whose clips are written to their slots."""
+    """Decode a video, write its clips to its slots, and return its outcome."""
     path, config = Path(task.path), task.config
-    # Frames may not lead out of the source by a link.
+    # A frame that is a link may not lead out of the source.
     root = path.anchor if config.follow_links else path.parents[task.relative.count("/")]
     choose, is_strict = partial(choose_windows, config, task.relative, task.split), config.damaged == "skip"
     try:
@@ -70,25 +70,25 @@ def decode(task: Task) -> Outcome:
 
 
 def sync_slots(slots: Path) -> None:
-    """Put what is written into the slots on disk."""
+    """Flush the slots file to disk."""
     with writing(slots), slots.open("r+b") as file:
         os.fsync(file.fileno())
 
 
 def main() -> None:
-    """Answer every task on stdin on stdout until stdin ends.
+    """Read tasks from stdin until it ends, and write the outcome of each to stdout.
 
-    The system keeps the limits: what needs too much memory fails, and what takes too long ends this process. A
-    library that hangs or computes for hours comes to no line of Python.
+    The operating system enforces the limits: too much memory raises a MemoryError, and too much time ends this
+    process, because a library that hangs returns to no line of Python.
     """
-    # Answers have a channel of their own: what a library prints must not be taken for one.
+    # Outcomes have a file descriptor of their own, because a library may print to stdout.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     print(READY, file=answers)
     for line in sys.stdin:
         values = json.loads(line)
         task = Task(**values | {"config": IngestConfig(**values["config"])})
-        # macOS has the limit, but takes no number for it; and there may be a lower one already.
+        # macOS accepts no number for this limit, and a lower limit may be set already.
         with contextlib.suppress(ValueError):
             most = resource.getrlimit(resource.RLIMIT_AS)[1]
             resource.setrlimit(resource.RLIMIT_AS, (task.config.max_decode_bytes, most))
@@ -108,7 +108,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
-            # Ctrl-C goes to the parent's process group; the parent decides what it means.
+            # Ctrl-C reaches the parent's process group alone; the parent ends this process.
             process_group=0,
             # The child finds this very package, however the parent found it.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
@@ -118,7 +118,7 @@ class Worker:
             raise RuntimeError(f"a decoding process did not start: {self.end()}.")
 
     def ask(self, task: Task) -> Outcome | str:
-        """Outcome of a video; where the process ended, its signal or exit code."""
+        """Send a task and wait: the outcome of its video, or the signal or exit code of a process that ended."""
         with contextlib.suppress(OSError, ValueError):
             print(json.dumps(asdict(task)), file=self.tasks, flush=True)
         if not (answer := self._line()):
@@ -143,9 +143,9 @@ class Worker:
 
 
 def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tuple[int, Outcome]]:
-    """Numbers and outcomes of videos, as they are decoded by several processes or an executor."""
+    """Number and outcome of each video in order of completion, decoded by `workers` processes or an executor."""
     if not isinstance(workers, int):
-        # A worker that was given up may go on: it writes the same bytes to the same slots as the next one.
+        # An abandoned worker may still run: it writes the same bytes to the same slots as its successor.
         shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]
         for _, outcomes in completed(workers, _decode_shard, shards):
             yield from outcomes
@@ -177,7 +177,7 @@ def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tupl
                 yield task.number, outcome
     finally:
         is_closed.set()
-        # The threads wait for their processes.
+        # Each thread waits for its process, so the processes end first.
         for worker in tuple(started):
             worker.process.kill()
         threads.shutdown(cancel_futures=True)
@@ -192,6 +192,6 @@ def _decode_shard(shard: Sequence[Task]) -> list[tuple[int, Outcome]]:
 
 
 if __name__ == "__main__":
-    # The parent may be killed at any time; then no process reads the answer.
+    # The parent may be killed at any time; then no process reads the outcome.
     with contextlib.suppress(BrokenPipeError):
         main()

@@ -1,7 +1,7 @@
-"""Choosing the frames of a video that form a clip: exact arithmetic only.
+"""Choice of the frames of a video that form a clip, in exact arithmetic.
 
-A clip of T frames at a stride spans `stride * (T - 1) + 1` video frames. A video that is shorter takes
-the largest smaller stride that fits; one with fewer than T frames takes every frame and repeats its last.
+A clip of T frames at a stride spans `stride * (T - 1) + 1` video frames. A shorter video gets the largest stride
+that fits; a video with fewer than T frames gives every frame and repeats its last frame.
 """
 
 from bisect import bisect_left
@@ -29,11 +29,11 @@ class Window:
 def choose_windows(
     config: IngestConfig, path: str, split: str, video_frames: int, runs: Sequence[range], rate: Fraction | None
 ) -> list[Window]:
-    """Windows without damage: random ones, or the centre one and, for a test video, random ones after it; or none.
+    """Undamaged windows: random ones, or the centre one, after which a test video has random ones; may be empty.
 
-    A draw depends on the seed and the video's path, and the first windows stay the same when more are drawn. In
-    place of a window that holds damage, or was drawn before, the next one is taken. A short test video gives some
-    of its windows again. `runs`: the runs of frames without damage; `rate`: frames per second, if they are known.
+    A draw depends on the seed and the video's path, and the first windows stay the same when more are drawn. A
+    drawn window that is damaged or taken is replaced by the next free one. A short test video repeats windows.
+    `runs`: the runs of undamaged frames; `rate`: frames per second; VideoError if sampling fps lacks it.
     """
     stride = {"stride": config.stride, "even": video_frames}.get(config.sampling, 0)
     if config.sampling == "fps":

@@ -1,7 +1,7 @@
-"""The videos of a source, each with its class and its split: as the source names it, or cut with a seed.
+"""Splits of the videos of a source: as the source names them, or cut with a seed.
 
-Whole recordings are set apart: clips of one recording look alike, so a recording on both sides would make
-a network that remembers places look as if it knew actions.
+Cut splits never divide a recording. Its clips look alike, so a recording in both train and test would give a high
+score to a network that remembers places rather than actions.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from prism.machine.randomness import derive_seed
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
-    """The videos of a source, found with the layout that the options name and sorted by their relative path."""
+    """The videos of a source, listed by the layout of the options and sorted by relative path."""
     config = config or IngestConfig()
     if not source.exists():
         raise SourceError(f"source '{source}' does not exist.")
@@ -46,7 +46,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
 
 
 def split_videos(listing: Listing, config: IngestConfig) -> list[VideoSource]:
-    """The videos of a listing with their splits, in the order of a store; cautions are added to the notes."""
+    """The videos of a listing with their splits, in the order of a store; adds cautions to the listing's notes."""
     try:
         videos = assign_splits(listing.videos, config)
     except SourceError as error:
@@ -59,10 +59,10 @@ def split_videos(listing: Listing, config: IngestConfig) -> list[VideoSource]:
 
 
 def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:
-    """Videos with their splits: the source's own, else one cut from train with a seed.
+    """Videos with their splits: as the source names them, else cut from the training videos with a seed.
 
-    The test split is cut first and validation from what is left, each by class and by recording; a class
-    with a single recording keeps it in train.
+    Test is cut first, then validation from the rest, each by class and by recording; a class with one recording
+    keeps it in train. SourceError for fewer than two classes, or a class without training videos.
     """
     videos = [replace(video, split=video.split or "train") for video in videos]
     labels = {video.label for video in videos}
@@ -78,9 +78,9 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
 
 
 def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConfig) -> list[VideoSource]:
-    """Move a share of the training recordings of each class to a split, at least one where two exist.
+    """Move a share of each class's training recordings to a split: at least one if the class has two.
 
-    A recording of several classes, as of one person, moves whole, and none takes a class its last one.
+    A recording with several classes (as of one person) moves whole, unless a class would lose its last recording.
     """
     recordings = defaultdict[str, list[int]](list)
     for number, video in enumerate(videos):
@@ -98,17 +98,17 @@ def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConf
 
 
 def recording(video: VideoSource, pattern: str) -> str:
-    """The recording that a video is from: by the pattern, else as the source names it, else the video itself."""
+    """The recording of a video: the group of `pattern` in its path, else as the source names it, else the path."""
     return recording_in(video.relative, pattern) or video.recording or video.relative
 
 
 def recording_that_counts(video: VideoSource, pattern: str) -> str:
-    """The recording; where pattern and source name none, by names like UCF101's: clips of one look alike."""
+    """The recording of a video; if neither pattern nor source names it, by file names like UCF101's (`NAMED`)."""
     return recording(video, pattern or ("" if video.recording else NAMED))
 
 
 def recordings_beside_paths(videos: Sequence[VideoSource], pattern: str) -> list[str]:
-    """The recording of each video, or nothing where paths alone tell the same recordings apart."""
+    """The recording to store for each video: empty if its path alone gives the same name, or the same groups."""
     found = [(video.label, recording_that_counts(video, pattern)) for video in videos]
     by_path = [(v.label, recording_in(v.relative, pattern or NAMED) or v.relative) for v in videos]
     if len({*found}) == len({*by_path}) == len({*zip(found, by_path, strict=True)}):
@@ -130,7 +130,7 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
         if name == video.relative:
             single.append(name)
         else:
-            # Names alone may count the recordings of each class on their own, as UCF101's do.
+            # File names like UCF101's number the recordings of each class anew, so the class is added.
             splits_of[name if pattern or video.recording else f"{video.label}/{name}"].add(video.split)
     if pattern and single:
         said = f"group pattern '{pattern}' finds no recording in {named(single)} of {len(videos):,} paths"
@@ -152,7 +152,7 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
 
 
 def _copies(videos: Sequence[VideoSource]) -> Iterator[str]:
-    """Videos that have the bytes of one in another split; few are read: those of one size."""
+    """Texts on videos with equal bytes in two splits; to read few files, only equal sizes are compared."""
     of_size, first = defaultdict[int, list[VideoSource]](list), dict[tuple[str, ...], VideoSource]()
     for video in videos:
         with suppress(OSError):
@@ -160,7 +160,7 @@ def _copies(videos: Sequence[VideoSource]) -> Iterator[str]:
                 of_size[size].append(video)
     for video in (video for group in of_size.values() if len({v.split for v in group}) > 1 for video in group):
         with suppress(OSError):
-            # A pipe would never end.
+            # Reading a pipe would never end.
             digests = tuple(file_sha256(file) for file in files_of(video.path) if file.is_file())
             other = first.setdefault(digests, video)
             if other.split != video.split:
