@@ -19,7 +19,7 @@ from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json
 
 KEPT_BYTES = 4 * 2**30
-"""Largest size of all files of one kind in a store; the oldest go first, the newest stays whatever its size."""
+"""Largest total size of one kind of file in a store; the oldest files are removed, but never the newest."""
 
 
 @dataclass(frozen=True)
@@ -37,25 +37,25 @@ class CacheFile:
         return cls(store, store.place / "cache" / f"{kind}-{digest[:16]}.safetensors", kind)
 
     def load(self) -> Tensor | None:
-        """The tensor, float32 on the CPU; None where it is not kept, or the file is damaged."""
+        """The tensor, on the CPU; None if it is not in the cache, or its file is damaged."""
         try:
             with safetensors.safe_open(self.path, framework="pt") as file:
                 found, digest = file.get_tensor(self.kind), (file.metadata() or {}).get("sha256")
         except (OSError, safetensors.SafetensorError):
             return None
         if beside(self.path, ".{}.lock").exists():
-            # Left by a process that was killed after the last byte; no later run would remove it.
+            # A process that was killed after the last byte left the lock; no later run would remove it.
             with contextlib.suppress(OSError, OutputError), lock(self.path):
                 pass
         return found if digest == _digest(found) else None
 
     def save(self, tensor: Tensor) -> None:
-        """Keep the tensor where that is possible; beyond `KEPT_BYTES` the oldest of its kind are removed.
+        """Write the tensor if that is possible, and remove the oldest of its kind beyond `KEPT_BYTES`.
 
-        Raises an ArtifactError if the store was changed meanwhile: what other clips gave would be read as its own.
+        ArtifactError if the store has changed: later runs would take the tensor for that of the new clips.
         """
         self.store.check_unchanged()
-        # A store may lie where nothing can be written, or another run may fill or clear the same cache.
+        # The store may be read-only, or another run may fill or clear the same cache.
         with contextlib.suppress(OSError, OutputError), lock(self.path):
             held = tensor.cpu().contiguous()
             write_atomically(self.path, safetensors.torch.save({self.kind: held}, {"sha256": _digest(held)}))

@@ -1,4 +1,4 @@
-"""Real clips in memory, and the one conversion of pixels to a network's input."""
+"""Labelled clips in memory, the conversion of their pixels to a network's input, and augmentations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Normalisation:
             raise ClipError(f"normalisation needs three means in 0..1 and three deviations in (0, 1], got {self}.")
 
     def apply(self, frames: Tensor) -> Tensor:
-        """Pixels in [0, 1] (..., C, H, W) to zero mean and unit variance over the training set."""
+        """Normalise pixels (..., C, H, W) in units of [0, 1]: zero mean, unit variance over the training set."""
         mean, std = self._as_tensors(frames)
         return (frames - mean).div_(std)
 
@@ -40,17 +40,17 @@ class Normalisation:
 
 
 IMAGENET = Normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-"""ImageNet's constants, by which earlier work normalises every data set."""
+"""ImageNet's constants, with which earlier work normalises every data set."""
 
 
 class BatchStandardisation:
     """Standardisation of a batch by one mean and one deviation, after ImageNet's constants for each channel."""
 
     def apply(self, frames: Tensor) -> Tensor:
-        """Pixels (N, T, C, H, W) to zero mean and unit sample variance over all values; equal values to zero."""
+        """Normalise pixels (N, T, C, H, W): zero mean, unit variance over the batch; equal values become 0."""
         frames = IMAGENET.apply(frames)
         std, mean = torch.std_mean(frames)
-        # Rounding leaves equal values a deviation above zero; 1e-6 is far below any grey level.
+        # Rounding gives equal values a deviation just above zero; 1e-6 is far below one grey level.
         return frames.sub_(mean).div_(std.clamp(min=1e-6))
 
 
@@ -59,7 +59,7 @@ Standardisation = Normalisation | BatchStandardisation
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """Labelled clips of equal shape; only the same object is equal.
+    """Labelled clips of equal shape; two objects are equal only if they are one object.
 
     Attributes:
         frames: (N, T, C, H, W), uint8 pixels in 0..255 or float pixels in units of [0, 1].
@@ -102,7 +102,7 @@ class Clips:
     def subset(self, positions: Tensor | Sequence[int]) -> "Clips":
         """The clips at the given positions, in that order, or where a mask is True."""
         index = torch.as_tensor(positions)
-        index = index if len(index) else index.long()  # An empty list becomes floats.
+        index = index if len(index) else index.long()  # torch turns an empty list into floats.
         return Clips(self.frames[index], self.labels[index], self.classes)
 
 
@@ -121,7 +121,7 @@ def to_model_input(frames: Tensor, normalisation: Standardisation) -> Tensor:
 
 
 def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
-    """Clips (N, ..., W), each mirrored with probability one half, which is drawn on the generator's device."""
+    """Clips (N, ..., W), each mirrored with probability one half; the draw is on the generator's device."""
     return mirror(frames, torch.rand(len(frames), generator=generator, device=generator.device) < 0.5)
 
 

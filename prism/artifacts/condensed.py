@@ -1,7 +1,7 @@
-"""CondensedSet: a few videos for each class, as the key-frames or the parts that they are rendered from.
+"""CondensedSet: a few videos for each class, stored as the key-frames or parts from which they are rendered.
 
 One safetensors file holds everything: the tensors of an encoding (`prism.artifacts.encodings`), the labels, and
-one JSON text of metadata, without clock or host. Reading it runs no code. `docs/formats.md` has every byte.
+JSON metadata without clock or host. Reading a file runs no code from it. `docs/formats.md` has every byte.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding
 Tensors = dict[str, Tensor]
 MAX_SIDE, MAX_CLIP_VALUES = 4096, 2**28  # 1 GiB as float32: 64 frames of 1180×1180 pixels.
 MOST_MEAN = 4.0
-"""Largest mean absolute pixel of a set in units of [0, 1]; in 0..255 only nearly black videos are below it."""
+"""Largest mean absolute pixel in units of [0, 1]; above it pixels are taken to be in 0..255 by mistake."""
 
 
 @dataclass(frozen=True)
 class SetHeader:
-    """Metadata of a file apart from its format, version and checksum; defaults are left out."""
+    """Metadata of a set's file, without format, version and checksum; the file leaves defaults out."""
 
     classes: tuple[str, ...]
     num_frames: int
@@ -55,16 +55,16 @@ class SetHeader:
 
 @dataclass(frozen=True, eq=False)
 class CondensedSet:
-    """Synthetic or selected videos, stored in fewer numbers than their clips have; equal if their files are.
+    """Synthetic or selected videos, stored in fewer numbers than their clips have; equal if their files are equal.
 
     Attributes:
-        encoding: what is stored of all videos, and how it renders to clips.
+        encoding: the stored tensors of all videos, and the rendering of clips from them.
         labels: (V,) int64 class indices, ascending.
         classes: the class names.
         normalisation: mean and deviation of the real training pixels, for networks trained on this set.
         flip: whether a horizontal flip keeps the labels.
         source: how the set was made: method, configuration, seed, versions, fingerprint of the store.
-        takes: clips that each video stands for, side by side in the encoding; one is drawn when it is rendered.
+        takes: clips of each video, side by side in the encoding; rendering a video draws one of them.
     """
 
     encoding: Encoding
@@ -126,12 +126,12 @@ class CondensedSet:
 
     @property
     def stored_clips(self) -> int:
-        """Clips that the set holds: one for each take of each video."""
+        """Clips that the set stores: one for each take of each video."""
         return len(self) * self.takes
 
     @property
     def is_random(self) -> bool:
-        """Whether a video stands for several clips, one of which is drawn whenever it is rendered."""
+        """Whether a video stands for several clips, of which each rendering draws one."""
         return self.takes > 1 or self.encoding.is_random
 
     @property
@@ -151,27 +151,27 @@ class CondensedSet:
 
     @property
     def mask(self) -> Tensor:
-        """(V, T) bool, True at frames of each video's first take that are stored as they are."""
+        """(V, T) bool, True at the frames of each video's first take that are stored unchanged."""
         return self.encoding.mask[:: self.takes]
 
     @property
     def keyframe_counts(self) -> Tensor:
-        """(V,) int64, colour images stored for all takes of each video: key-frames or static images."""
+        """(V,) int64, number of colour images (key-frames or static images) stored for all takes of each video."""
         return self.encoding.keyframe_counts.view(-1, self.takes).sum(dim=1)
 
     @property
     def num_keyframes(self) -> int:
-        """Colour images stored for all videos."""
+        """Number of colour images stored for all videos."""
         return int(self.keyframe_counts.sum())
 
     def render(self, videos: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Clips (n, T, C, H, W) of the stored images (paper, equation 3): float32 in units of [0, 1], or beyond.
+        """Rendered clips (n, T, C, H, W), float32 in units of [0, 1] or beyond (paper, equation 3).
 
         Args:
             videos: (n,) positions of the videos to render, or a mask; all by default.
-            generator: draws, where a video stands for several clips; None always gives the same one of them.
+            generator: draws one clip of a video that stands for several; with None it is always the same clip.
         """
-        # All videos take part in a draw, so that a video's clip does not depend on which others are rendered.
+        # Takes are drawn for all videos, so that a video's clip does not depend on which others are rendered.
         places = torch.arange(0, self.stored_clips, self.takes)
         if generator is not None and self.takes > 1:
             places = places + torch.randint(self.takes, places.shape, generator=generator)
@@ -182,13 +182,13 @@ class CondensedSet:
         return Clips(self.render(generator=generator), self.labels, self.classes)
 
     def unenlarged(self) -> "CondensedSet":
-        """The set with clips as small as its key-frames, which `render` then gives to the last bit."""
+        """The set with clips of the size of its key-frames, whose stored pixels `render` then gives exactly."""
         held, (height, width) = self.encoding, self.size
         size = height // held.scale, width // held.scale
         return replace(self, encoding=held.holding(held.tensors, held.num_frames, size))
 
     def apart(self) -> "CondensedSet":
-        """The same clips, each of them a video of its own: a video with n takes becomes n videos."""
+        """The same clips with each take as a video: a video with n takes becomes n videos."""
         return replace(self, labels=self.labels.repeat_interleave(self.takes), takes=1)
 
     @classmethod
@@ -202,21 +202,21 @@ class CondensedSet:
         storage: Encoding | str | None = None,
         **options: int | float | str | bool,
     ) -> "CondensedSet":
-        """A set of videos that were made elsewhere, with every frame a key-frame, to compare with PRISM's own.
+        """A set of videos from another tool, every frame a key-frame, to compare with PRISM's own sets.
 
         Args:
             clips: the videos, uint8 in 0..255 or floats in units of [0, 1] (synthetic ones may exceed it), in any
                 order, one or more of each class of the store.
-            store: the data set that they were made of, or its folder; it says how networks normalise and flip.
-            method: how they were made, as tables and pages name it.
-            seed: of the videos; sets that differ in it alone are one group.
-            options: further options by which they were made.
-            storage: how the frames are written, or its name; `float32` by default, `uint8` where they are uint8.
+            store: the data set that the videos were made from, or its folder; it gives normalisation and flip.
+            method: name of the method in tables and on pages.
+            seed: seed of the videos; sets that differ only in their seed form one group.
+            options: further options of the method, to be recorded.
+            storage: encoding of the frames, or its name; by default `uint8` for uint8 frames, else `float32`.
 
         Raises:
-            ArtifactError: classes, length or size are not the store's, or a class has no video.
-            ClipError: the pixels are not finite, or floats in 0..255.
-            ConfigError: no file can hold an option, the seed is no whole number, or `storage` is another thing.
+            ArtifactError: classes, length or size differ from the store's, or a class has no video.
+            ClipError: the pixels are not finite, or are floats in 0..255.
+            ConfigError: an option cannot be recorded, the seed is no integer, or `storage` is no encoding.
         """
         store = ClipStore.of(store)
         if tuple(clips.classes) != store.classes:
@@ -250,7 +250,7 @@ class CondensedSet:
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """The content of the file beside its tensors, with a checksum over both."""
+        """The metadata of the file, with a checksum over metadata and tensors."""
         encoding, shown = self.encoding, self.normalisation
         clips = self.num_frames, self.size, self.flip, shown.mean, shown.std
         header = SetHeader(self.classes, *clips, self.source, encoding.NAME, encoding.scale, self.takes)
@@ -259,7 +259,7 @@ class CondensedSet:
         return {**content, "sha256": _digest(content, self._tensors)}
 
     def to_bytes(self) -> bytes:
-        """The whole file; equal sets give equal bytes."""
+        """The bytes of the file; equal sets give equal bytes."""
         return safetensors.torch.save(self._tensors, metadata={"prism": canonical_json(self.metadata)})
 
     def save(self, path: str | Path) -> None:
@@ -273,7 +273,7 @@ class CondensedSet:
 
     @classmethod
     def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
-        """The set in a file; an untrusted one is safe to open, and cannot make PRISM import a custom encoding.
+        """The set in a file, which may be untrusted: it cannot make PRISM import a custom encoding.
 
         Raises:
             ArtifactError: the file is missing, damaged, foreign, inconsistent or of a newer format.
@@ -294,7 +294,7 @@ class CondensedSet:
 
 
 def _as_value(name: str, value: Any) -> Any:
-    """A value as JSON holds it, numbers of NumPy as Python's; a ConfigError where it cannot."""
+    """A value that JSON can hold, with NumPy's numbers as Python's; else a ConfigError."""
     value = value.tolist() if type(value).__module__ == "numpy" else value
     try:
         canonical_json(value).encode()

@@ -1,7 +1,7 @@
 """Estimates: the mean score of several sets with its error, and the lead of some sets over others.
 
-A set counts once. The networks of one set share its clips: more of them say more of that set, and nothing of other
-sets. Nor do more sets tell the score on other test clips: a lead is measured on some recordings of each class.
+A set counts once. Networks of one set share its clips: more networks measure that set better, but not other sets.
+More sets do not measure the error over test clips: a lead is measured on some recordings of each class.
 """
 
 import math
@@ -34,8 +34,8 @@ class Estimate:
     """A mean with its standard error and the degrees of freedom of that error.
 
     Attributes:
-        recordings: the part of the error that other test recordings would make; 0 where it is not known.
-        least_p: the p-value over sets alone, which no further error makes smaller.
+        recordings: the part of the error due to the choice of test recordings; 0 if unknown.
+        least_p: lower bound of the p-value: the p-value over sets alone.
     """
 
     mean: float
@@ -46,7 +46,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval by Student's t; None where the values are equal, which says nothing of their error."""
+        """The 95 % interval by Student's t; None if all values are equal, because then the error is unknown."""
         if self.error < NO_WIDTH:
             return None
         reach = t_quantile(self.degrees) * self.error
@@ -54,13 +54,13 @@ class Estimate:
 
     @property
     def p_value(self) -> float:
-        """Probability of a mean at least as far from 0 by chance; 1 where the values are equal."""
+        """Probability of a mean at least as far from 0 by chance; 1 if all values are equal."""
         angles, shares = _t_distribution(self.degrees)
         t = abs(self.mean) / self.error if self.error >= NO_WIDTH else 0.0
         return max(self.least_p, 1 - float(np.interp(math.atan(t / math.sqrt(self.degrees)), angles, shares)))
 
     def joined(self, other: "Estimate") -> "Estimate":
-        """The same mean, its own error joined with that of another estimate, which is over recordings."""
+        """The same mean, with its error over sets joined with the error of another estimate, over recordings."""
         error = math.hypot(self.error, other.error)
         if self.error < NO_WIDTH or other.error < NO_WIDTH:
             return self
@@ -68,7 +68,7 @@ class Estimate:
         degrees = error**4 / (self.error**4 / self.degrees + other.error**4 / other.degrees)
         alone = replace(self, recordings=other.error)
         both = alone, Estimate(self.mean, error, degrees, other.error, self.p_value)
-        # More degrees of freedom may make the joined interval narrower than that over sets alone.
+        # With more degrees of freedom the joined interval may be narrower than over sets; the wider one counts.
         return max(both, key=lambda one: t_quantile(one.degrees) * one.error)
 
     def __str__(self) -> str:
@@ -77,21 +77,21 @@ class Estimate:
 
 
 def of_mean(values: Sequence[float]) -> Estimate | None:
-    """The mean of independent values; None for one value, which says nothing of its error."""
+    """The mean of independent values; None for a single value, whose error is unknown."""
     if len(values) < 2:
         return None
     return Estimate(fmean(values), stdev(values) / math.sqrt(len(values)), len(values) - 1)
 
 
 def over_recordings(hits: Sequence[Sequence[float]], clips: Sequence[Sequence[int]]) -> Estimate:
-    """Hits as a share of all clips, with the error that other recordings of the same classes would make.
+    """Hits as a share of all clips, with the error due to the choice of recordings within the classes.
 
-    It is that of a stratified sample of clusters (Cochran, Sampling Techniques, 1977, section 11.7): recordings
-    are drawn within each class, whose number of clips stays. A class of one recording, which says nothing of
-    others, adds the mean variance of the other classes.
+    The error is that of a stratified sample of clusters (Cochran, Sampling Techniques, 1977, section 11.7):
+    recordings are drawn within each class, whose number of clips is fixed. A class of one recording, whose
+    variance is unknown, gets the mean variance of the other classes.
 
     Args:
-        hits, clips: for each class a number of each recording; hits may be differences.
+        hits, clips: numbers of hits and clips of each recording, by class; hits may be differences.
     """
     total, variance, degrees, known = sum(map(sum, clips)), 0.0, 0, 0
     for found, nums in zip(hits, clips, strict=True):
@@ -105,11 +105,11 @@ def over_recordings(hits: Sequence[Sequence[float]], clips: Sequence[Sequence[in
 
 @dataclass(frozen=True)
 class Sample:
-    """The scores of the networks of each set of a group, by the set's seed (or what else tells sets apart).
+    """The scores of the networks of each set of a group, by the set's seed or other key (`_by_set`).
 
     Attributes:
-        hits: for each class the mean number of hits of each recording, over networks, then sets; if it is known.
-        clips: for each class the clips of each recording.
+        hits: mean hits of each recording by class, over the networks of a set, then over sets; empty if unknown.
+        clips: clips of each recording by class.
     """
 
     scores: Mapping[Any, Sequence[float]]
@@ -128,24 +128,24 @@ class Sample:
 
     @property
     def spread(self) -> float | None:
-        """The standard error behind ±: over sets, or of one set over its networks; None for one network."""
+        """The standard error after ±: over sets, or over the networks of a single set; None for one network."""
         (scores, *_) = self.scores.values()
         found = of_mean(list(scores if len(self.scores) == 1 else self.means.values()))
         return found and found.error
 
     @property
     def in_percent(self) -> str:
-        """`mean ± standard error (sets × networks of each)`, or `(networks)` of one set."""
+        """Text `mean ± standard error (sets × networks of each)`; for one set `(networks)`."""
         counts = sorted({len(scores) for scores in self.scores.values()})
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
         spread, sets = self.spread, f"{len(self.scores)} × " if len(self.scores) > 1 else ""
         return f"{100 * self.mean:.1f} ± {'–' if spread is None else f'{100 * spread:.1f}'} ({sets}{each})"
 
     def lead(self, other: "Sample") -> Estimate | None:
-        """The lead over a sample of the same seeds; None where the seeds differ, or there is one alone.
+        """The lead over a sample of the same seeds; None if the seeds differ, or there is only one.
 
-        Sets of one seed are paired: what they share, like their networks' seeds, does not widen the interval. The
-        error includes that over test recordings, if the hits of both are known.
+        Sets of one seed are paired: facts that they share, like their networks' seeds, do not widen the interval.
+        The error includes the error over test recordings if the hits of both samples are known.
         """
         ours, theirs = self.means, other.means
         if ours.keys() != theirs.keys() or not (found := of_mean([ours[seed] - theirs[seed] for seed in ours])):
@@ -161,18 +161,18 @@ def lead(
 ) -> Estimate:
     """Lead of some sets over others of the same seeds: the mean difference, with a 95 % interval.
 
-    Its error is that over sets, joined with that over test recordings where results know their hits.
+    The error is over sets, joined with the error over test recordings if all results record their hits.
 
-    Either group holds a result, or its file, for each of two or more seeds, made and scored alike. The schedules
-    of the groups may differ; their networks must not. `metric` is `top1` or `top5`.
+    Each group holds a result, or its file, for each of two or more seeds; its sets are made and scored alike. The
+    training schedules of the groups may differ, their networks must not. `metric` is `top1` or `top5`.
 
-    It warns of sets of a group that share networks (those that score them, or those they were condensed under),
-    whose common error no interval over sets can see; that hold the same videos; of equal values, which give no
-    interval; and of results with a caution.
+    A warning is given if sets of a group share the networks that score them or under which they were condensed
+    (their common error is in no interval over sets), if sets hold the same videos, if all differences are equal
+    (there is no interval), and for results with a caution.
 
     Raises:
-        ArtifactError: a result cannot be read, was scored otherwise than the first of its group, is of another
-            network or data than the other group, or of a set that its group has; or the seeds differ, or are one.
+        ArtifactError: a result cannot be read; results of a group were made or scored differently, or are of one
+            set; the groups differ in network or data; or their seeds differ or are fewer than two.
     """
     groups = [
         [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]
@@ -213,7 +213,7 @@ def _making(result: Result) -> dict[str, Any]:
 
 
 def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
-    """The scores of a group by a metric (the leading one), for each set by its seed or what else tells it."""
+    """The scores of a group of results as a sample, in a metric (by default the leading one)."""
     named, runs = metric or results[0].metrics[0], dict[Any, dict[int, NetworkRun]]()
     for key, result in _by_set(results):
         runs.setdefault(key, {}).update((run.seed, run) for run in result.runs)
@@ -231,9 +231,9 @@ def _mean(tables: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
 
 
 def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
-    """The results of a group, each with a key of its set: equal where two results are of one set."""
+    """The results of a group, each with a key of its set; results of one set have equal keys."""
     configs = [result.subject.config for result in results]
-    # Sets are paired by the first seed that tells them apart, herding's by the embedder's; else by all seeds.
+    # The key is the first seed option by which all sets differ (for herding the embedder's), else all seeds.
     # A set without a seed has no partner in the other group, but it must not count twice.
     options = [[config.get(name) for config in configs] for name in SEEDS]
     every = [canonical_json(of_set) for of_set in zip(*options, strict=True)]
@@ -246,7 +246,7 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
 
 
 def doubts_of(results: Sequence[Result]) -> list[str]:
-    """Cautions on all networks of a group together, and on what its sets share, which makes them dependent."""
+    """Cautions on the networks of a group as a whole, and on networks or videos that its sets share."""
     runs, missing = tuple(run for one in results for run in one.runs), sum(one.num_missing for one in results)
     every = replace(results[0], runs=runs, config={**results[0].config, "seeds": len(runs) + missing})
     own = [f"“{every.label}”: {every.caution}"] if every.caution else []
@@ -269,21 +269,21 @@ def doubts_of(results: Sequence[Result]) -> list[str]:
 
 
 def _num_alike(values: Iterable[Any]) -> int:
-    """Number of values that equal another one; None does not count."""
+    """Number of values that equal another value; None does not count."""
     return sum(count for value, count in Counter(map(repr, values)).items() if count > 1 and value != "None")
 
 
 def t_quantile(degrees: float) -> float:
-    """The t within which 95 % of Student's distribution lie, on either side of 0."""
+    """The t for which 95 % of Student's distribution lie in −t..t."""
     angles, shares = _t_distribution(degrees)
     return math.sqrt(degrees) * math.tan(np.interp(0.95, shares, angles))
 
 
-# Degrees of leads are hardly ever met again, and each takes 320 kB.
+# The degrees of freedom of leads hardly ever recur, and each entry takes 320 kB.
 @lru_cache(maxsize=16)
 def _t_distribution(degrees: float) -> tuple[np.ndarray, np.ndarray]:
-    """Angles in t = √degrees · tan(angle), and the share of Student's distribution within −t..t of each."""
-    # The angle has a density like cos(angle)^(degrees − 1), on a finite range.
+    """Angles, where t = √degrees · tan(angle), and for each the share of Student's distribution in −t..t."""
+    # The density of the angle is proportional to cos(angle)^(degrees − 1), on a finite range.
     angles = np.linspace(0, math.pi / 2, 20_001)
     shares = np.cumsum(np.cos((angles[1:] + angles[:-1]) / 2) ** (degrees - 1))
     return angles, np.concatenate([[0.0], shares / shares[-1]])

@@ -8,11 +8,11 @@ from prism.errors import ArtifactError
 FIRST_BYTES = 2**16
 STORE, SET, RESULT = "a clip store", "a condensed set", "a result"
 TENSORS, JSON = "a safetensors file", "JSON"
-"""Kinds that may be a damaged or third-party set, or result."""
+"""Kinds that may turn out to be a set or a result, damaged or third-party."""
 
 
 def kind_of(path: Path) -> str:
-    """Kind of a file or folder by its first bytes alone, as a noun after `'runs/set' is`."""
+    """Kind of a file by its first bytes, or of a folder by its files, as a noun that follows `'runs/set' is`."""
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
     if path.is_dir():
@@ -21,7 +21,7 @@ def kind_of(path: Path) -> str:
         return "a pipe or a device"
     with path.open("rb") as file:
         start = file.read(FIRST_BYTES)
-    # A set begins with the length of its header in eight bytes, which may look like " {" but for its zeros.
+    # A set begins with the length of its header in eight bytes; unlike the " {" of JSON, they contain a zero.
     if start[8:9] == b"{" and b"\0" in start[:8]:
         return SET if b"prism-condensed-set" in start else TENSORS
     if start.lstrip().startswith(b"{"):
@@ -30,7 +30,7 @@ def kind_of(path: Path) -> str:
 
 
 def check_format(content: Any, name: str, version: int, path: Path) -> None:
-    """Refuse the content of a file of another format, or of another version of it."""
+    """Raise an ArtifactError if a file's content is of another format, or another version of the format."""
     if not isinstance(content, dict) or content.get("format") != name:
         raise ArtifactError(f"'{path}' is not of the format '{name}'.")
     if (found := content.get("version")) != version:

@@ -1,4 +1,4 @@
-"""Result: the scores of networks trained on a set, with everything needed to believe and repeat them."""
+"""Result: the scores of networks trained on a set, with the facts needed to check and repeat them."""
 
 import math
 import os
@@ -21,10 +21,10 @@ from prism.machine.text_io import LARGEST, as_text, canonical_json, parse_json, 
 VERSION = 1
 SEEDS = ("seed", "embedder_seed", "network_seed")  # The options that differ between sets of one group.
 UNLEARNED = 0.25
-"""Training loss as a share of that of guesses, above which more epochs have added 5 to 10 points (transfer.md)."""
+"""Training loss as a share of the loss of guessing, above which more epochs added 5 to 10 points (transfer.md)."""
 TASK = "classification"
 HEADINGS = {"top1": "top-1", "top5": "top-5"}
-"""Headings of the scores of a run, the leading one first. Data of up to five classes has no top5."""
+"""Headings of a run's scores, the leading score first. Data of up to five classes has no top5."""
 TESTS = ("test", "test-random")  # Splits that settings are not chosen on.
 
 
@@ -36,7 +36,7 @@ class NetworkRun:
         scores: top1, top5: the share of clips, in 0..1, whose class is among the 1 or 5 best guesses.
         train_loss: mean loss of the last epoch.
         seconds: training and scoring time.
-        hits: for each class the clips of each recording that the leading score counts, as `by_recording` has them.
+        hits: correctly classified clips (top-1) of each recording, by class, in the format of `by_recording`.
     """
 
     seed: int
@@ -60,10 +60,10 @@ class Subject:
         float32_bytes: bytes as the paper counts them, 4 for each stored value.
         config: options of the run that made the set.
         fingerprint: digest of the set or store.
-        stored_clips: clips that the set holds: with takes more than `num_videos`.
-        made_from: fingerprint of the store that the set was made from, where that is not the one that scores.
-        shared_videos: scored videos that seem to be among the training videos of another store.
-        videos: digest of a set apart from what it records of its making, equal for copies under two seeds.
+        stored_clips: clips that the set stores; with takes more than `num_videos`.
+        made_from: fingerprint of the store that the set was made from; empty if it is the store that scores.
+        shared_videos: scored videos that seem to be training videos of the other store.
+        videos: digest of the set's videos without the record of their making; equal for copies under two seeds.
     """
 
     kind: str
@@ -82,16 +82,16 @@ class Subject:
 
     @property
     def making(self) -> dict[str, Any]:
-        """Making of the set: equal for sets that differ in nothing but their seeds."""
+        """Method and options of the set without its seeds: equal for sets of one group."""
         made = {"method": self.method, "videos": self.num_videos, "store": self.made_from}
         unused = ("model", "width", "epochs") if self.method == "random" else ()
         made["options"] = {key: value for key, value in self.config.items() if key not in (*SEEDS, *unused)}
-        # A set without a seed, as of another tool, may be anything: it is a group of its own.
+        # A set without a seed, such as a third-party set, may be anything: it is a group of its own.
         has_seed = any(type(self.config.get(name)) is int for name in SEEDS)
         return made if has_seed else {**made, "set": self.fingerprint}
 
     def leak_caution(self) -> str:
-        """A caution if clips of another store were trained on, which may be among those that score; or nothing."""
+        """A caution if the set is from another store, whose training clips may be scored here; else empty."""
         if self.shared_videos:
             return (
                 f"{self.shared_videos:,} of the videos that score have the class, path and length of videos of "
@@ -112,10 +112,10 @@ class Data:
     Attributes:
         path: the store's folder, relative to the result's folder.
         fingerprint: digest of the store's clips and labels.
-        chance: for each metric the score of random guesses, in 0..1.
+        chance: score of random guesses by metric, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
         scored_classes: classes that have a clip in the split.
-        recordings: for each of them the clips of each recording, as `by_recording` has them.
+        recordings: clips of each recording by class, in the format of `by_recording`.
     """
 
     path: str
@@ -130,7 +130,7 @@ class Data:
 
 
 def by_recording(recordings: Iterable[tuple[str, str]], values: Iterable[int]) -> tuple[str, ...]:
-    """Sums of values over recordings: a text for each class, as `3 0 2`, by first appearance.
+    """Sums of values over recordings: a text such as `3 0 2` for each class, in the order of first appearance.
 
     Args:
         recordings: class and recording of each value.
@@ -142,15 +142,15 @@ def by_recording(recordings: Iterable[tuple[str, str]], values: Iterable[int]) -
 
 
 def numbers_of(texts: Iterable[str]) -> list[list[int]]:
-    """The numbers of each class that `by_recording` wrote."""
+    """The sums in the texts of `by_recording`: a list for each class."""
     return [[int(number) for number in text.split()] for text in texts]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A row of a table: one set, one task, one network architecture, one protocol, several seeds.
+    """Scores of one set for one task, network architecture and protocol, over several seeds.
 
-    Paths are relative to the folder of `file`, from which it was read.
+    Paths are relative to the folder of `file`, from which the result was read.
     """
 
     label: str
@@ -165,12 +165,12 @@ class Result:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The scores that each run has, the leading one first."""
+        """Names of the scores of each run, the leading score first."""
         return metrics_of(self.data.num_classes)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Facts that two results share if their runs are one sample: seeds, paths and machine may differ."""
+        """Facts that must agree before runs of two results are joined; seeds, paths and machine may differ."""
         made_with = {name: self.provenance.get(name) for name in versions()}
         subject = {key: value for key, value in asdict(self.subject).items() if key not in ("path", "videos")}
         config = {key: value for key, value in self.config.items() if key != "seeds"}
@@ -180,46 +180,46 @@ class Result:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """Fingerprint of the data, split, protocol and task: only results that share them may be compared."""
+        """Fingerprint of the data, split, protocol and task: only results that agree in these may be compared."""
         return (self.data.fingerprint, self.data.split, self.protocol, self.task)
 
     def locate(self, path: str) -> Path:
-        """The place of a file or folder whose path the result's file names."""
+        """The place of a file or folder that the result names by a path relative to its own file."""
         folder = (self.file or Path()).parent
-        # `..` leads from a link to what it points to.
+        # If the folder is a link, `..` in the path means the parent of the link's target.
         real = Path(os.path.realpath(folder))
         here, there = (Path(os.path.normpath(one / path)) for one in (folder, real))
         return there if real != Path(os.path.abspath(folder)) and os.path.exists(there) else here
 
     @property
     def subject_path(self) -> Path:
-        """The place of the set, or the store, that was trained on."""
+        """The place of the set or store that the networks were trained on."""
         return self.locate(self.subject.path)
 
     def of_seeds(self, seeds: Collection[int]) -> "Result":
-        """The result as if networks of these seeds alone had been requested; some may be missing."""
+        """The result as if only networks with these seeds had been requested; some may be missing."""
         runs = tuple(run for run in self.runs if run.seed in seeds)
         return replace(self, runs=runs, config={**self.config, "seeds": len(seeds)})
 
     def summary(self, metric: str = "") -> tuple[float, float | None, int]:
-        """Mean, sample standard deviation (None for one run) and number of runs of a metric (the leading one)."""
+        """Mean, sample standard deviation (None for one run) and number of runs in a metric (the leading one)."""
         values = [run.scores[metric or self.metrics[0]] for run in self.runs]
         return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values)
 
     @property
     def shown(self) -> int:
-        """Clips that one network is trained on, over all epochs."""
+        """Number of clips that one network is trained on, over all epochs; 0 if the epochs are unknown."""
         epochs = self.config.get("epochs")
         return self.subject.num_videos * epochs if type(epochs) is int and 0 <= epochs < LARGEST else 0
 
     @property
     def num_untrained(self) -> int:
-        """Networks whose training loss ended near log C, that of guesses: their scores say little of the set."""
+        """Number of networks whose training loss ended near log C, the loss of guessing: they learned nothing."""
         return sum(run.train_loss >= 0.99 * math.log(self.data.num_classes) for run in self.runs)
 
     @property
     def num_missing(self) -> int:
-        """Networks that were requested and are missing."""
+        """Number of networks that were requested and are missing."""
         wanted = self.config.get("seeds")
         return max(0, wanted - len(self.runs)) if type(wanted) is int else 0
 
@@ -229,13 +229,13 @@ class Result:
             mean, std, n = self.summary(metric)
             spread = "–" if std is None else f"{100 * std / math.sqrt(n):.1f}"
             scores.append(f"{HEADINGS[metric]} {100 * mean:.1f} ± {spread} ({n})")
-        # The split is named: a choice must not be made on test, and the score does not show it.
+        # The split is named because settings must not be chosen on test scores.
         text = f"{self.label}: {', '.join(scores)}, on {self.data.num_clips} {self.data.split} clips"
         return "\n".join(filter(None, (text, self.caution and f"Caution: {self.caution}")))
 
     @property
     def caution(self) -> str:
-        """Sentences on leaks, classes without clips, missing, untrained and unfinished networks; or nothing."""
+        """Sentences on leaks, classes without clips, and missing, untrained or unfinished networks; else empty."""
         subject, data, found = self.subject, self.data, [self.subject.leak_caution()]
         is_real, of_store = subject.kind == "store", subject.fingerprint == data.fingerprint
         if data.split == "train" and not subject.made_from and (of_store or not is_real):
@@ -272,7 +272,7 @@ class Result:
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the result, its paths relative to the new file; if that fails, an older file of that name stays.
+        """Write the result, with paths relative to the new file; if that fails, an older file of that name stays.
 
         Raises:
             BusyError: another run is writing the file.
@@ -310,18 +310,18 @@ class Result:
 
 
 def metrics_of(num_classes: int) -> tuple[str, ...]:
-    """The scores of a run, the leading one first; five guesses among at most five classes are always right."""
+    """Names of a run's scores, the leading score first; no top5 for up to five classes, where it is always 1."""
     return tuple(HEADINGS)[: 1 if num_classes <= 5 else 2]
 
 
 def relative_to_result(path: str | Path, result: str | Path | None) -> str:
-    """The path as the result file, or one here, names it, so that a folder of runs can be moved as a whole."""
+    """A path relative to the folder of a result file (for None, the working folder), so that runs can be moved."""
     folder, here = (os.path.realpath(Path(one).parent) for one in (result or "", path))
     return as_text(Path(os.path.relpath(Path(here, Path(path).name), folder)).as_posix())
 
 
 def _problem(found: Result) -> str:
-    """The first thing that is wrong with a result of an untrusted file, whose types are right; else empty."""
+    """The first invalid value of a result from an untrusted file, whose types are right; else empty."""
     subject, data, runs = found.subject, found.data, found.runs
     every = [data.chance, *(run.scores for run in runs)]
     sizes = (subject.num_videos, subject.num_bytes, subject.float32_bytes, data.train_float32_bytes)
@@ -342,7 +342,7 @@ def _problem(found: Result) -> str:
 
 
 def _fit(run: NetworkRun, data: Data) -> bool:
-    """Whether hits, where there are any, are no more than the clips of each recording, and make the score."""
+    """Whether hits, if there are any, fit the clips of each recording and add up to the top-1 score."""
     hits, recordings = run.hits, data.recordings
     if not all(re.fullmatch(r"\d{1,9}( \d{1,9})*", text, re.ASCII) for text in (*hits, *recordings)):
         return False

@@ -26,16 +26,16 @@ FORMAT, VERSION = "prism-clip-store", 1
 Split = Literal["train", "val", "test"]
 StoreSplit = Literal[Split, "test-random"]
 SPLITS = get_args(StoreSplit)
-"""Splits in the order of a store. Only some stores have test-random: several random windows of each test video."""
+"""Splits in the order of a store. The optional test-random has random windows of each test video."""
 ENTRIES = ("cache", "clips.csv", "damaged.csv", "frames.u8", "skipped.csv", "store.json")
-"""Files and folders of a store; `cache` is that of `prism.artifacts.cache`."""
+"""Files and folders of a store; `prism.artifacts.cache` writes the folder `cache`."""
 
 
 @dataclass(frozen=True)
 class ClipSource:
-    """Source of a clip: the video's path under the source, its window in video frames, its recording.
+    """Source of a clip: the video's path under the source, the window in video frames, and the recording.
 
-    Videos of one recording look alike. `recording` is empty unless the source names it and the path does not.
+    `recording` is empty if the path alone gives it. Videos of one recording look alike.
     """
 
     split: str
@@ -89,7 +89,7 @@ class StoreHeader:
 
 
 def ordered_classes(names: Iterable[str]) -> list[str]:
-    """Different class names in the order of their labels: as numbers where all of them are, else as texts."""
+    """Distinct class names in the order of their labels: by number if all are numbers, else as texts."""
     ordered = sorted(set(names))
     if all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name, re.ASCII) for name in ordered):
         ordered.sort(key=float)
@@ -97,13 +97,13 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
 
 
 COLUMNS = get_type_hints(ClipSource)
-"""Columns of `clips.csv`; the last one, `recording`, is left out where no recording has a name."""
+"""Columns of `clips.csv` with their types; the last column, `recording`, is left out if it is empty everywhere."""
 NAMED = r"_(g\d+)_c\d+"
-"""The recording in names like those of UCF101: clip 2 of recording 1 is `_g01_c02`."""
+"""Pattern of the recording in file names like UCF101's: `_g01_c02` is clip 2 of recording 1."""
 
 
 def recording_in(path: str, pattern: str) -> str:
-    """The recording that a path names, by the first group of a pattern; empty where it names none."""
+    """The recording in a path, the first group of a pattern; empty if the pattern does not match."""
     match = re.search(pattern, path) if pattern else None
     return (match and match[1]) or ""
 
@@ -116,22 +116,22 @@ def clips_csv(sources: Iterable[ClipSource]) -> str:
 
 
 class ClipStore:
-    """A data set of real clips, read from disk as they are needed.
+    """A data set of real clips, which are read from disk when they are needed.
 
     Open one with `ClipStore.open(path)`, or make one with `prism.ingest`.
 
     Attributes:
-        classes: the class names, sorted; a label is a position in them.
+        classes: the class names (`ordered_classes`); a label is a position among them.
         num_frames: frames per clip (T).
         size: height and width in pixels.
         flip: whether a horizontal flip keeps the labels.
-        splits: those that the store has, in their order; any but the first may be empty.
+        splits: the splits of the store, in the order of `SPLITS`; any but train may be empty.
         clip_bytes: bytes of one clip (uint8).
-        name: of the data set, where the ingest was given one; else that of the folder.
+        name: name of the data set as given to `ingest`; else the name of the folder.
     """
 
     def __init__(self, path: Path, header: StoreHeader, sources: Sequence[ClipSource]) -> None:
-        # Where it is found from another working folder, too.
+        # The absolute path, for when the working folder changes.
         self.path, self.place = path, Path(os.path.abspath(path))
         self.header, self.sources = header, sources
         self.classes, self.flip = header.classes, header.flip
@@ -149,7 +149,7 @@ class ClipStore:
             verify: compare the clips with their checksum, about a second per gigabyte.
 
         Raises:
-            ArtifactError: there is no store, it is of a newer format, or a part of it is missing or changed.
+            ArtifactError: the folder is no store, or its format is newer, or a part of it is missing or changed.
         """
         path = as_path(path, "a clip store, or its folder,")
         stamp, header = _stamp(path), _read_header(path)
@@ -167,11 +167,11 @@ class ClipStore:
 
     @classmethod
     def of(cls, store: "ClipStore | str | Path") -> "ClipStore":
-        """A store as it is, or opened and verified if its folder is given."""
+        """A store unchanged; or the store in a folder, opened and verified."""
         return store if isinstance(store, ClipStore) else cls.open(store)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process, or machine, gets the place of a store, opens the files there and compares them.
+        # Pickled by its place: another process or machine opens the files there and compares the fingerprint.
         return _arrived, (str(self.place), self.fingerprint)
 
     def __len__(self) -> int:
@@ -195,7 +195,7 @@ class ClipStore:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest that two stores share only if clips, labels, splits, flip rule and normalisation are equal."""
+        """Digest (SHA-256) of clips, index, class names, flip and normalisation."""
         header, checksums = self.header, self.header.sha256
         content = [checksums["frames.u8"], checksums["clips.csv"], list(self.classes), self.flip]
         return hashlib.sha256(canonical_json([*content, header.mean, header.std]).encode()).hexdigest()
@@ -214,14 +214,14 @@ class ClipStore:
         import torch
 
         self.check_unchanged()
-        # Copy-on-write keeps the file unchanged and spares torch's warning about read-only memory.
+        # Copy-on-write keeps the file unchanged, and torch does not warn about read-only memory.
         shape = (len(self), self.num_frames, 3, *self.size)
         frames = np.memmap(self.place / "frames.u8", np.uint8, mode="c", shape=shape)
         self.check_unchanged()
         return torch.from_numpy(frames)
 
     def check_unchanged(self) -> None:
-        """Raise an ArtifactError if the files are no longer those opened, by place, size and time."""
+        """Raise an ArtifactError if place, size or time of the files have changed since the store was opened."""
         if _stamp(self.place) != self._stamp:
             said = f"store '{self.path}' was changed, replaced or moved while it was being used"
             raise ArtifactError(f"{said}. Nothing that was made of it since is saved: start again.")
@@ -234,7 +234,7 @@ class ClipStore:
         return range(start, start + self.header.splits.get(split, 0))
 
     def clips(self, split: str) -> "Clips":
-        """All clips of a split, which must have some; their frames stay on disk until they are read."""
+        """All clips of a split, else an ArtifactError; their frames stay on disk until they are read."""
         from prism.artifacts.clips import Clips
 
         at = self.positions(split)
@@ -247,24 +247,24 @@ class ClipStore:
 
     @property
     def num_passes(self) -> int:
-        """Random windows of each test video; 0 where the store has none."""
+        """Number of random windows of each test video; 0 if the store has none."""
         return len(self.positions("test-random")) // max(1, len(self.positions("test")))
 
     def passes(self) -> "list[Clips]":
-        """All test videos in their order, `num_passes` times, each time by another random window."""
+        """Random windows of the test videos, as `num_passes` items: item k has window k of every test video."""
         from prism.artifacts.clips import Clips
 
         every, num = self.clips("test-random"), self.num_passes
         return [Clips(every.frames[k::num], every.labels[k::num], every.classes) for k in range(num)]
 
     def recordings(self, split: str) -> list[tuple[str, str]]:
-        """Class and recording of each clip of a split: as named, else in its path, else the video itself."""
+        """Class and recording of each clip of a split; without a recording in index or path, the path itself."""
         pattern, at = str(self.header.settings.get("group_pattern") or NAMED), self.positions(split)
         own = self.sources[at.start : at.stop]
         return [(one.label, one.recording or recording_in(one.path, pattern) or one.path) for one in own]
 
     def counts(self, split: str) -> "Tensor":
-        """(C,) clips of each class in a split."""
+        """(C,) int64, number of clips of each class in a split."""
         at = self.positions(split)
         return self.labels[at.start : at.stop].bincount(minlength=len(self.classes))
 
@@ -274,7 +274,7 @@ class ClipStore:
 
         at = self.positions("train")
         labels = self.labels[at.start : at.stop]
-        # Sorting by label + a random fraction shuffles within the classes and keeps them in order.
+        # Sorting by label + a random fraction shuffles within the classes and keeps the classes in order.
         order = torch.argsort(labels + torch.rand(len(labels), generator=generator, dtype=torch.float64))
         return torch.cat([of_class[:num] for of_class in order.split(self.counts("train").tolist())])
 
@@ -297,12 +297,12 @@ def _arrived(path: str, fingerprint: str) -> ClipStore:
 
 @lru_cache(maxsize=2)
 def _opened(path: str, stamp: object) -> ClipStore:
-    # Cached, so that a process opens and verifies a store once, until the files change.
+    # Cached, so that a process opens and verifies a store only once while the files stay unchanged.
     return ClipStore.open(path)
 
 
 def _stamp(path: Path) -> object:
-    """Place, size and time of the files that must not change."""
+    """Place, size and time of the files that must not change; None if one is missing."""
     try:
         found = [(path / name).stat() for name in ("store.json", "clips.csv", "frames.u8")]
     except (OSError, ValueError):  # A ValueError for a path with a zero byte, which a result may name.
@@ -326,7 +326,7 @@ def _read_header(path: Path) -> StoreHeader:
 
 
 def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
-    """Rows of `clips.csv`, whose checksum has passed, compared with the header."""
+    """Rows of `clips.csv`, whose checksum was compared before; ArtifactError if they contradict the header."""
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
             rows = ({"recording": ""} | row for row in csv.DictReader(file))

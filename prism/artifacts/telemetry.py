@@ -1,7 +1,7 @@
 """Telemetry: the record of a condensation, one JSON object on each line of a file.
 
-The clock and the host belong here and nowhere else, so that the set itself is reproducible. `docs/formats.md` has
-the records by kind.
+Only telemetry records the clock and the host, so that the set itself is reproducible. `docs/formats.md` describes
+each kind of record.
 """
 
 import os
@@ -19,7 +19,7 @@ def telemetry_path(output: str | Path) -> Path:
 
 
 class TelemetryWriter:
-    """Writer of records to a telemetry file; what an interrupted run left in it stays until `keep` is called."""
+    """Writer of records to a telemetry file; the records of an interrupted run stay until `keep` is called."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,12 +27,12 @@ class TelemetryWriter:
             self._file = path.open("ab")
 
     def keep(self, num_bytes: int) -> None:
-        """Keep the first `num_bytes` bytes: those behind them were written after the last checkpoint."""
+        """Keep the first `num_bytes` bytes; later bytes were written after the last checkpoint."""
         with writing(self.path):
             self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
-        """Write a record, which is on disk after the next `sync`; a number that is not finite is refused."""
+        """Write a record, which is on disk after the next `sync`; DivergedError if a number is not finite."""
         try:
             line = canonical_json({"kind": kind, **values}).encode() + b"\n"
         except ValueError:
@@ -50,6 +50,6 @@ class TelemetryWriter:
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
-        """Close the file; an OutputError if the disk has no room for what is still buffered."""
+        """Close the file; OutputError if the disk has no room for the buffered records."""
         with writing(self.path):
             self._file.close()

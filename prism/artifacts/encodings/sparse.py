@@ -1,4 +1,4 @@
-"""Videos sparse in time: their key-frames as numbers, or as one stream of H.264 each (paper, section 3.1)."""
+"""Encodings of videos as key-frames: as numbers, or as one H.264 stream per video (paper, section 3.1)."""
 
 import re
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ MAX_SCALE = 16
 ENCODER, DECODER = "libx264", "h264"
 TICK = Fraction(1, 25)
 PLACES = {"times": (torch.int32, 1), "offsets": (torch.int64, 1)}
-"""Tensors of all encodings here: the times of the key-frames, and where those of each video begin."""
+"""Tensors of all encodings here: the times of key-frames, and the first key-frame of each video."""
 
 
 class KeyFrameEncoding(Encoding):
     """Key-frames as numbers, and linear interpolation between them (paper, section 3.1).
 
-    Tensors: `keyframes` of all videos, one video after another; `times`, the frame index of each, from 0 to T − 1
-    within every video; `offsets`: video v has the key-frames offsets[v]..offsets[v + 1].
+    Tensors: `keyframes` of all videos, one video after another; `times`, the frame index of each key-frame, from 0
+    to T − 1 within every video; `offsets`: video v has the key-frames offsets[v] to offsets[v + 1] − 1.
     """
 
     NAME: ClassVar[str] = "keyframes"
@@ -73,7 +73,7 @@ class KeyFrameEncoding(Encoding):
         return mask
 
     def keyframes(self, videos: Tensor) -> Tensor:
-        """The key-frames of some videos, one video after another, float32 (k, 3, h, w)."""
+        """The key-frames of the chosen videos, one video after another, float32 (k, 3, h, w)."""
         return from_numbers("keyframes", self.tensors, self._positions(videos))
 
     def _positions(self, videos: Tensor) -> Tensor:
@@ -94,11 +94,11 @@ class KeyFrameEncoding(Encoding):
             return f"clips of {height}×{width} pixels cannot be {self.scale} times as large as their key-frames"
         if num_videos < 1 or len(offsets) != num_videos + 1:
             return "its tensors do not belong together: labels, offsets, times and key-frames differ in length"
-        # The range comes first: offsets could be so far apart that their differences overflow.
+        # The range is checked first, because differences of extreme offsets could overflow.
         in_range = bool(((offsets >= 0) & (offsets <= len(times))).all())
         if not in_range or offsets[0] != 0 or offsets[-1] != len(times) or offsets.diff().min() < 2:
             return "offsets must run from 0 to the number of key-frames, with two or more for each video"
-        # From one video to the next the times fall, from T − 1 to 0.
+        # Within a video times must rise; between two videos they fall from T − 1 to 0.
         steps = times.diff()
         steps[offsets[1:-1] - 1] = 1
         ends = times[offsets[:-1]], times[offsets[1:] - 1] - (self.num_frames - 1)
@@ -115,7 +115,7 @@ def _places(mask: Tensor) -> dict[str, Tensor]:
 
 
 def _offsets(counts: Tensor) -> Tensor:
-    """Beginnings of V videos, and the end of the last one, from the images of each: (V + 1,) int64."""
+    """First position of each of V videos, and the end of the last: (V + 1,) int64, from image counts (V,)."""
     return F.pad(counts.cumsum(0), (1, 0))
 
 
@@ -137,9 +137,9 @@ class UInt8(KeyFrameEncoding):
 
 
 class Yuv420(KeyFrameEncoding):
-    """Key-frames as luma and, at half of its height and width, chroma, in 256 levels each: half of the numbers.
+    """Key-frames as luma and as chroma of half the height and width, in 256 levels: half as many numbers as RGB.
 
-    Tensors: `luma` (K, 1, h, w) and `chroma` (K, 2, ⌈h/2⌉, ⌈w/2⌉), as of `keyframes.split_colour`.
+    Tensors: `luma` (K, 1, h, w) and `chroma` (K, 2, ⌈h/2⌉, ⌈w/2⌉) of `keyframes.split_colour`.
     """
 
     NAME: ClassVar[str] = "yuv420"
@@ -170,8 +170,8 @@ class Yuv420(KeyFrameEncoding):
 class H264(KeyFrameEncoding):
     """The key-frames of each video as a stream of H.264, decoded when they are needed.
 
-    `packets` are the bytes of all packets, one for each key-frame, and `packet_sizes` the bytes of each. A
-    key-frame of video v is `scale[v] * level + minimum[v]`, where levels lie in 0..255. The quality is in 0..100.
+    `packets` are the bytes of all packets, one packet per key-frame; `packet_sizes` are their lengths in bytes. A
+    key-frame of video v is `scale[v] * level + minimum[v]`, with levels in 0..255. `quality` is in 0..100.
     """
 
     NAME: ClassVar[str] = "h264"
@@ -188,9 +188,9 @@ class H264(KeyFrameEncoding):
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
         packets, ranges = [], []
-        # A video is so small that several threads would wait for each other six times as long as one computes.
+        # Videos are so small that several threads would wait for each other six times as long as one computes.
         with deterministic(frames.device):
-            # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
+            # One range per video, not per image: a change of range would look like motion to the codec.
             for video in frames[mask].split(mask.sum(dim=1).tolist()):
                 step, minimum = level_ranges(video.min(), video.max())
                 packets += compress(((video - minimum) / step).clamp(0, 255), self.quality)
@@ -202,7 +202,7 @@ class H264(KeyFrameEncoding):
         return {**_places(mask), **coded}
 
     def keyframes(self, videos: Tensor) -> Tensor:
-        """The key-frames of some videos, decoded; ArtifactError if the packets are not what the set says."""
+        """The key-frames of the chosen videos, decoded; ArtifactError if the packets contradict the set."""
         images = [torch.zeros(0, 3, *self._image_size)]
         with deterministic(videos.device):
             for video in videos.tolist():
@@ -223,21 +223,21 @@ class H264(KeyFrameEncoding):
         return None
 
 
-# The codec. Packets are untrusted. No container is parsed: the set holds what its header would say.
+# The codec. Packets are untrusted. There is no container to parse: the set holds size and number of pictures.
 
 
 def compress(levels: Tensor, quality: int) -> list[bytes]:
-    """A packet for each picture of one video, in the order of decoding.
+    """The H.264 packets of one video, one for each picture, in the order of decoding.
 
     Args:
         levels: (n, 3, H, W) float32 in 0..255, in the order of time.
-        quality: in 0..100, higher keeps more.
+        quality: in 0..100; higher is better and larger.
     """
     planes, context, packets = _to_planes(levels), _context(ENCODER, "w"), []
     context.height, context.width = planes.shape[1] * 2 // 3, planes.shape[2]
     context.pix_fmt, context.time_base, context.framerate = "yuv420p", TICK, 1 / TICK
-    # No macroblock tree: its rate control reads memory that x264 never wrote when a picture is this small, so
-    # the same pictures would give other bytes. With more threads x264 would make other choices, too.
+    # For the same bytes every time: with such small pictures the rate control of the macroblock tree reads memory
+    # that x264 never wrote, and the number of threads changes x264's choices.
     crf = f"{51 - 0.51 * quality:g}"
     context.options = {"crf": crf, "preset": "veryslow", "threads": "1", "mbtree": "0"}
     try:
@@ -249,20 +249,20 @@ def compress(levels: Tensor, quality: int) -> list[bytes]:
     except FFmpegError as error:
         raise ConfigError(f"{ENCODER} fails: {reason(error)}. Choose another storage.") from None
     assert len(packets) == len(levels)
-    # NAL units of type 6 are left out: supplemental information, in which x264 writes its version.
+    # NAL units of type 6 (supplemental information) are left out: in them x264 writes its version.
     units = (re.split(b"\0*\0\0\1", bytes(packet))[1:] for packet in packets)
     return [b"".join(b"\0\0\1" + unit for unit in those if unit[0] & 31 != 6) for those in units]
 
 
 def decompress(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
-    """The levels (n, 3, H, W) of as many pictures as there are packets, else an ArtifactError."""
+    """The levels (n, 3, H, W) in 0..255 of n packets; ArtifactError unless they are n pictures of this size."""
     context, (height, width) = _context(DECODER, "r"), map(_padded, size)
-    # A stream may name any size. FFmpeg compares it, rounded up to whole blocks, before it allocates a picture.
+    # A stream may claim any size. FFmpeg compares the size, rounded up to whole blocks, before it allocates.
     most = -(-height // 16) * 16 * -(-width // 64) * 64
-    # Without "explode" the decoder would fill damaged places with guesses.
+    # Without "explode" the decoder would fill damaged areas with guesses.
     context.options = {"max_pixels": str(most), "err_detect": "explode"}
     try:
-        # A packet gives one picture at most, so that few bytes cannot fill the memory with pictures.
+        # A packet gives at most one picture, so a small file cannot fill the memory with pictures.
         frames = [frame for data in packets for frame in context.decode(av.Packet(data))]
         frames += context.decode(None)
     except (FFmpegError, OSError, ValueError) as error:
@@ -286,21 +286,21 @@ def _context(name: str, mode: Literal["r", "w"]) -> VideoCodecContext:
 
 
 def _padded(side: int) -> int:
-    """The side of a stored picture: even, since chroma has half the size, and not below a block of 16."""
+    """The side of a stored picture in pixels: even, as chroma has half the size, and at least a block of 16."""
     return max(16, side + side % 2)
 
 
 def _to_planes(levels: Tensor) -> Tensor:
     """Levels (n, 3, H, W) as one plane of luma and two of chroma, (n, 3·H/2, W) uint8, H and W padded."""
     down, across = (_padded(side) - side for side in levels.shape[2:])
-    # The edge is repeated: a black border would cost bits, and its error would reach into the picture.
+    # Padding repeats the edge: a black border would cost bits, and its error would reach into the picture.
     luma, chroma = split_colour(F.pad(levels, (0, across, 0, down), mode="replicate"))
     planes = torch.cat([luma.flatten(1), (chroma + 128).flatten(1)], dim=1)
     return planes.round().clamp(0, 255).byte().view(len(levels), -1, luma.shape[3])
 
 
 def _to_levels(planes: Tensor) -> Tensor:
-    """The inverse of `_to_planes`, chroma interpolated, padding included."""
+    """The inverse of `_to_planes`, with interpolated chroma; the padding stays."""
     num, rows, width = planes.shape
     luma, chroma = planes.flatten(1).float().split([rows * width * 2 // 3, rows * width // 3], dim=1)
     chroma = chroma.view(num, 2, rows // 3, width // 2) - 128

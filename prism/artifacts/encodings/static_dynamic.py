@@ -1,7 +1,7 @@
 """Videos as static images and dynamic memories, and the hallucinator that joins them.
 
-Wang et al. (arXiv 2312.00362) take a synthetic video apart into what it shows and how it moves. One small
-convolution, shared by all videos, puts the two together:
+Wang et al. (arXiv 2312.00362) split a synthetic video into a static image (appearance) and a dynamic memory
+(motion). One small convolution, shared by all videos, renders a clip from both:
 
     clip = conv3d(static repeated over time ⊕ dynamic),   4 → 3 channels, kernel 3, padding 1
 """
@@ -16,16 +16,16 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.encodings import Encoding, Formats, as_numbers, from_numbers, shape_problem
 
 MEMORIES = 2
-"""Static images, and dynamic memories, of each video, which is rendered from one of each."""
+"""Number of static images of each video, and of dynamic memories; a clip is rendered from one of each."""
 KERNEL = (3, 4, 3, 3, 3)
 
 
 class StaticDynamicEncoding(Encoding):
     """Static images, dynamic memories, and one hallucinator for all videos (Wang et al., arXiv 2312.00362).
 
-    Video v is rendered from one of the images 2v and 2v + 1 of `static`, (2V, 3, H, W) in units of [0, 1], and one
-    of the memories 2v and 2v + 1 of `dynamic`, (2V, T, H, W), drawn anew whenever it is rendered. The hallucinator
-    (`weight`, `bias`) works on normalised images.
+    Video v has images 2v and 2v + 1 of `static`, (2V, 3, H, W) in units of [0, 1], and memories 2v and 2v + 1 of
+    `dynamic`, (2V, T, H, W). Each rendering draws one image and one memory. The hallucinator (`weight`, `bias`)
+    works on normalised images.
     """
 
     NAME: ClassVar[str] = "static-dynamic"
@@ -41,7 +41,7 @@ class StaticDynamicEncoding(Encoding):
     def of_parts(
         cls, static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor, number_format: str
     ) -> "StaticDynamicEncoding":
-        """Images and memories as `float32`, `float16` or `uint8`; the hallucinator stays float32."""
+        """The encoding of images and memories as `float32`, `float16` or `uint8`; the hallucinator is float32."""
         images = as_numbers("static", static, number_format) | as_numbers("dynamic", dynamic, number_format)
         size = static.shape[2], static.shape[3]
         return cls().holding({**images, "weight": weight.float(), "bias": bias.float()}, dynamic.shape[1], size)
@@ -71,15 +71,15 @@ class StaticDynamicEncoding(Encoding):
 
 
 def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Normalised clips (V, T, 3, H, W) of pairs of an image and a memory, differentiable in everything.
+    """Normalised clips (V, T, 3, H, W) from one image and one memory each, differentiable in all arguments.
 
     Args:
         static: (V, 3, H, W) normalised images.
-        dynamic: (V, T, H, W), the one channel that moves.
+        dynamic: (V, T, H, W) memories, one channel per frame.
         weight, bias: (3, 4, 3, 3, 3), with input channels red, green, blue, dynamic; and (3,).
     """
-    # The frames are channels of a convolution over height and width alone. On a CPU that takes a sixth of the time
-    # of one over three axes, whose four channels are filled up to sixteen.
+    # A 2-D convolution with frames as channels takes a sixth of a 3-D convolution's time on a CPU, where the four
+    # channels of the latter are padded to sixteen.
     num_frames = dynamic.shape[1]
     kernel, biases = _between_frames(weight, num_frames), bias.repeat_interleave(num_frames)
     frames = functional.conv2d(torch.cat([static, dynamic], dim=1), kernel, biases, padding=1)
@@ -87,10 +87,10 @@ def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -
 
 
 def _between_frames(weight: Tensor, num_frames: int) -> Tensor:
-    """Weights (3·T, 3 + T, 3, 3) of each image channel, and each frame of a memory, in each frame of a clip."""
+    """Weights (3·T, 3 + T, 3, 3) from 3 image channels and T frames of a memory to 3 channels of T clip frames."""
     frame = torch.arange(num_frames, device=weight.device)
     taps = torch.arange(KERNEL[2], device=weight.device).view(-1, 1, 1)
-    # Tap k takes a frame to the one that lies k - 1 before it: (taps, to, from), 1 where both are in the clip.
+    # (taps, to, from): 1 where tap k carries frame `from` to frame `to` = from − (k − 1), both within the clip.
     carries = (frame + 1 - frame[:, None] == taps).to(weight.dtype)
     from_image = torch.einsum("ockhw,kts->otchw", weight[:, :3], carries)
     from_memory = torch.einsum("okhw,kts->otshw", weight[:, 3], carries)
@@ -98,9 +98,9 @@ def _between_frames(weight: Tensor, num_frames: int) -> Tensor:
 
 
 def combine(num_videos: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-    """Positions (V,) of the static image and of the dynamic memory that render each video.
+    """Positions (V,) of the static image and of the dynamic memory from which each video is rendered.
 
-    Video v has the images, and the memories, 2v and 2v + 1; without a generator each first one is taken.
+    Both are drawn from 2v and 2v + 1 for video v; without a generator they are 2v.
     """
     picks = torch.zeros(2, num_videos, dtype=torch.int64)
     if generator is not None:
