@@ -1,4 +1,4 @@
-"""The verb `prism export`: checks, the files of the format, the page for the Hub, and what was lost on the way."""
+"""The verb `prism export`: it checks options, writes the files and the page for the Hub, and measures the loss."""
 
 import json
 import math
@@ -39,8 +39,8 @@ class Export:
     """An export: its folder or file, its videos and bytes.
 
     Attributes:
-        psnr: peak signal-to-noise ratio of the clips that readers see to those of the set, in dB of a peak of 1;
-            infinite where nothing is lost, None for a picture that is only to be looked at.
+        psnr: peak signal-to-noise ratio in dB (peak 1) of the exported clips against the clips of the set;
+            infinite if nothing is lost, None for a picture, from which no clips are read.
     """
 
     path: Path
@@ -71,8 +71,8 @@ def export(
     Args:
         condensed: the set, or its file; or a store, of which a `gif` shows `clips` of each class and split.
         output: the folder to make, or the file for `gif`; it appears when it is complete.
-        config, run: the format and its options, and how it runs.
-        options: fields of `ExportConfig` and of `prism.machine.run.Run`, in place of those above.
+        config, run: the format and its options; overwriting and progress.
+        options: fields of `ExportConfig` and of `prism.machine.run.Run`, in place of `config` and `run`.
 
     Raises:
         ConfigError: the set does not fit the format.
@@ -109,7 +109,7 @@ def export(
                 errors.append(float((clip - shown).double().square().mean()))
                 step()
             if errors:
-                # Half a level in one pixel of a million is more than this, the error of float32 arithmetic less.
+                # 1e-12 is below half a level in one pixel of a million, and above the error of float32 arithmetic.
                 psnr = -10 * math.log10(error) if (error := fmean(errors)) > 1e-12 else math.inf
             if form.is_folder:
                 _describe(condensed, form, folder, "" if psnr is None else _loss(psnr), result)
@@ -139,7 +139,7 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, re
     """Write the class names, the page for the Hub, and the mark of an export."""
     names = "".join(f"{printable(name)}\n" for name in condensed.classes)
     write_synced(folder / "classes.txt", names.encode())
-    # Without its files named, `datasets` would take a class that is called `test` for a split.
+    # The files are named, because `datasets` would otherwise take a class called `test` for a split.
     files = {"split": "train", "path": form.data_files}
     scores = ""
     if result:
@@ -151,7 +151,7 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, re
         videos=counted(len(condensed), "video"),
         classes=counted(len(condensed.classes), "class", "classes"),
         loss=loss,
-        # JSON writes line ends as escapes, so no name ends the block.
+        # JSON escapes line ends, so that no name can end the block.
         source=json.dumps(condensed.source, ensure_ascii=False),
         scores=scores,
     )
@@ -166,7 +166,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _entries(output: Path) -> list[str]:
-    """The files of an earlier export, as its mark lists them; none where another program has made the mark."""
+    """The files of an earlier export, as its mark lists them; none if another program made the mark."""
     try:
         mark = parse_json(read_text(output / MARK))
         return list(map(str, mark["entries"])) if mark["made_by"] == MADE_BY else []

@@ -27,7 +27,7 @@ class ExportConfig(Options, section="export"):
 <key>.cls. `tensors`: one file of all clips, to the last bit. `gif`: a sheet on which all videos play, \
 or clips of a store."""
     result: str = ""
-    """Result of `prism evaluate` whose scores and settings stand in the README.md of the folder."""
+    """Result of `prism evaluate`, whose scores and settings are written to the folder's README.md."""
     fps: Annotated[float, between(0.1, 50), Group("Videos")] = 8.0
     """Frames per second at which the videos play; a set has no rate of its own."""
     clips: Annotated[int, at_least(1)] = 3
@@ -35,4 +35,4 @@ or clips of a store."""
     quality: Annotated[int, between(0, 100)] = 65
     """Quality of mp4 videos; the constant rate factor is 51 − 0.51·quality."""
     lossless: bool = False
-    """Keep every 8-bit pixel, in H.264 of red, green and blue, which FFmpeg reads, and browsers may not."""
+    """Keep every 8-bit pixel, as H.264 in RGB, which FFmpeg reads, but some browsers do not."""

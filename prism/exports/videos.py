@@ -32,7 +32,7 @@ from prism.machine.files import write_synced
 from prism.machine.text_io import canonical_json, printable
 
 Shown = tuple[Tensor, Tensor]
-"""A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""
+"""A clip as the set renders it, and as readers of the export see it: (T, 3, H, W) float32 in units of [0, 1]."""
 
 
 class Format(ABC):
@@ -48,11 +48,11 @@ class Format(ABC):
 
         prism.export(condensed, "arrays", to=Arrays())
 
-    Its fields are its options; `fps`, `quality` and `lossless` are those of the verb. On the command line it is
-    `--to mymodule:Arrays`.
+    The fields of a format are its options; fields `fps`, `quality` and `lossless` get the values of the verb's
+    options. On the command line this format is `--to mymodule:Arrays`.
 
     Attributes:
-        is_folder: whether the output is a folder, or the one file in it.
+        is_folder: whether the output is the folder; else it is the one file in the folder.
         data_files: patterns of the files in the folder that Hugging Face's `datasets` reads.
     """
 
@@ -65,11 +65,11 @@ class Format(ABC):
 
         Args:
             condensed: the set; every take is a video of its own (`CondensedSet.apart`).
-            path: an empty folder; where `is_folder` is false one file is to be written in it.
+            path: an empty folder; if `is_folder` is false, exactly one file must be written into it.
 
         Yields:
-            For each video its clip, and what a reader will see, from which the loss is measured; nothing for a
-            picture that is only to be looked at.
+            For each video its clip and the clip that a reader will see, from which the loss is measured; nothing
+            for a picture, from which no clips are read.
         """
 
 
@@ -98,7 +98,7 @@ class Mp4s(Format):
 class VideoFolder(Mp4s):
     """`train/<class>/<id>.mp4`, and `metadata.jsonl` of Hugging Face."""
 
-    # In a CSV `datasets` would read the class "01" as 1, and "None" as nothing.
+    # JSON lines, because in a CSV `datasets` would read the class "01" as 1, and "None" as missing.
     data_files: ClassVar[tuple[str, ...]] = ("train/*/*.mp4", "metadata.jsonl")
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
@@ -115,10 +115,10 @@ class VideoFolder(Mp4s):
 
 
 def folder_names(classes: tuple[str, ...]) -> list[str]:
-    """A name for the folder of each class that every file system takes, all different whatever their case."""
+    """Folder names of the classes that every file system accepts, all different without regard to case."""
     names = list[str]()
     for label, name in enumerate(classes):
-        # File systems take 255 bytes.
+        # File systems accept 255 bytes.
         safe = re.sub(r"[^\w.-]", "_", name).encode()[:100].decode(errors="ignore").strip(".") or "_"
         while safe.casefold() in map(str.casefold, names):
             safe += f"_{label}"
@@ -160,14 +160,14 @@ class Tensors(Format):
 
 
 RATE = 8
-"""Frames a second for which every video is encoded: x264 gives frames that are shown longer more bytes."""
+"""Frames per second that x264 assumes for every video, as it spends more bytes on frames that are shown longer."""
 
 
 def encoded(clip: Tensor, rate: Fraction, quality: int | None) -> bytes:
-    """An mp4 file of a clip (T, 3, H, W) at a quality in 0..100; where it is None, every 8-bit pixel is kept."""
+    """An mp4 file of a clip (T, 3, H, W) at a quality in 0..100; None keeps every 8-bit pixel."""
     content, colours = io.BytesIO(), dict[str, int]()
     how = {"qp": "0"} if quality is None else {"crf": f"{51 - 0.51 * quality:g}"}
-    # The same bytes every time, as in `artifacts/encodings/sparse.py`.
+    # Options that give the same bytes every time; `artifacts/encodings/sparse.py` says why.
     how |= {"preset": "slow", "threads": "1", "mbtree": "0"}
     with av.open(content, "w", format="mp4") as container:
         stream = container.add_stream("libx264rgb" if quality is None else "libx264", rate=RATE, options=how)
@@ -195,9 +195,9 @@ def decoded(data: bytes) -> Tensor:
 
 
 SMALLEST_TILE, CAPTION, GAP = 96, 14, 4
-"""Pixels: smaller videos are enlarged by a whole factor; height of a caption; distance between tiles."""
+"""Pixels: side below which videos are enlarged by a whole factor; height of a caption; gap between tiles."""
 PALETTE_PIXELS = 130_000
-"""Most pixels of which a palette is made: all of those of 101 classes would take many minutes."""
+"""Most pixels from which the palette is made: all pixels of 101 classes would take many minutes."""
 
 
 @dataclass(frozen=True)
@@ -210,16 +210,16 @@ class Gif(Format):
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         frames, data = _sheet(condensed), io.BytesIO()
-        # One palette for all frames, so that still parts do not flicker. Median cut, Pillow's default, leaves
-        # single pixels of a noisy set 100 levels off; this method 27 at most.
+        # One palette for all frames, so that still parts do not flicker. With median cut, Pillow's default, some
+        # pixels of a noisy set are 100 levels off; with this method at most 27.
         pixels = frames.reshape(1, -1, 3)
-        # A step that shares a divisor with the width would meet only some columns of the sheet.
+        # A step that shares a divisor with the width would take pixels of only some columns of the sheet.
         steps = count(1 + pixels.shape[1] // PALETTE_PIXELS)
         step = next(step for step in steps if math.gcd(step, frames.shape[2]) == 1)
         some = Image.fromarray(pixels[:, ::step])
         how = {"palette": some.quantize(256, method=Image.Quantize.MAXCOVERAGE), "dither": Image.Dither.NONE}
         first, *others = (Image.fromarray(frame).quantize(**how) for frame in frames)
-        # A GIF counts hundredths of a second: the sum up to any frame is off by half of one at most.
+        # A GIF counts hundredths of a second; rounding the sums keeps every frame within half a hundredth.
         ends = [round(100 * frame / self.fps) for frame in range(condensed.num_frames + 1)]
         durations = [10 * (end - start) for start, end in pairwise(ends)]
         first.save(data, format="GIF", save_all=True, append_images=others, duration=durations, loop=0)
@@ -228,7 +228,7 @@ class Gif(Format):
 
 
 def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
-    """Clips of each class and split of a store, up to a number and evenly spread, under the names of both."""
+    """A set of up to `clips` evenly spread clips of each class and split of a store, with both as class name."""
     names, counts, parts = list[str](), list[int](), list[Encoding]()
     for split in filter(store.positions, get_args(Split)):
         real = store.clips(split)
@@ -238,7 +238,7 @@ def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
             spread = torch.linspace(0, len(every) - 1, min(clips, len(every))).round().long()
             counts.append(len(spread))
             if len(spread):
-                # Class by class: all of them as floats would take twenty times their bytes.
+                # Class by class, because all clips as floats would take twenty times their bytes.
                 parts.append(UInt8().with_frames(as_pixels(real.frames[every[spread]])))
     labels, encoding = torch.arange(len(names)).repeat_interleave(torch.tensor(counts)), parts[0].join(parts)
     return CondensedSet(encoding, labels, tuple(names), store.normalisation, store.flip, {})
@@ -264,6 +264,6 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
 
 
 def _captions(classes: Sequence[str], font: str) -> list[str]:
-    """The name of each class, or its number where the font lacks one of the letters."""
+    """The name of each class, or its number if the font lacks a letter of the name."""
     letters = FT2Font(font).get_charmap().keys()
     return [n if set(map(ord, n)) <= letters else str(label) for label, n in enumerate(map(printable, classes))]

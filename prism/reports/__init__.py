@@ -1,1 +1,1 @@
-"""The report: result files in, one self-contained page with tables and plots out. It computes nothing anew."""
+"""The report: a self-contained page with tables, plots and videos from result files, without new scores."""

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing else, made of results and of the sets and stores that they name."""
+"""The page: one self-contained HTML file, made from results and from the sets and stores that they name."""
 
 import base64
 import hashlib
@@ -35,13 +35,13 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
     The page works offline, runs no script, is the same for the same files, and names what is missing or changed.
 
     Args:
-        results: result files, as `prism evaluate` writes them, in any order. A `Result` itself will not do: sets
-            and stores are found by the place of its file.
+        results: result files of `prism evaluate`, in any order. A `Result` object is refused, because sets and
+            stores are found relative to the file.
         output: the HTML file.
         overwrite: replace an output.
 
     Raises:
-        ConfigError: there is nothing to show, no list of it, or the output has another ending.
+        ConfigError: `results` is empty or no list, or the output has another ending.
         ArtifactError: a result file is missing or damaged.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
@@ -57,7 +57,7 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
 
 
 def load_results(paths: Sequence[str | Path]) -> list[Result]:
-    """The results of files, each once."""
+    """The results in some files; a file that is named twice counts once."""
     if not paths:
         raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
     places = [as_path(path, "the file of a result") for path in paths]
@@ -84,7 +84,7 @@ def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Every value passes here, so that no name can reach the page with a character that it obeys.
+        # Every value passes here, so that no name brings a control character into the page.
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     template = environment.get_template("page.html.j2")
@@ -93,7 +93,7 @@ def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """Results on one data set; the details of each are titled tables of two columns."""
+    """Results on one data set; `details` holds for each result tables of two columns, by title."""
 
     name: str
     facts: str
@@ -105,7 +105,7 @@ class Section:
 
 
 def build_sections(results: Sequence[Result]) -> list[Section]:
-    """A section for each data set. Rows that must not be compared stand in different groups of it."""
+    """A section for each data set; rows that must not be compared are in different groups of the section."""
     ordered = sorted(results, key=lambda one: (one.data.path, one.label, str(one.file)))
     sections = list[Section]()
     for part in grouped(ordered, lambda one: one.data.fingerprint):
@@ -144,13 +144,13 @@ def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
         "data": pairs({"path": data.path, "split": data.split, "fingerprint": data.fingerprint}),
         "training": pairs(result.config),
         "runs": runs,
-        # The host's name says nothing about a result, and a page travels further than a result file.
+        # The host's name does not matter for a result, and a page is shown to more people than a result file.
         "provenance": pairs({key: value for key, value in result.provenance.items() if key != "host"}),
     }
 
 
 def summary_tables(results: Iterable[Result]) -> list[tuple[Table, list[str]]]:
-    """A table for a terminal and its cautions, for each network and group of results that may be compared."""
+    """Tables for a terminal, each with its cautions: one for each network and group of comparable results."""
     found, ordered = [], sorted(results, key=lambda one: (one.data.path, one.group))
     tables = [rows_of(some) for some in grouped(ordered, lambda one: one.group)]
     for rows in (some for table in tables for some in grouped(table, lambda row: row.network)):

@@ -1,4 +1,4 @@
-"""Plots of scores against costs, as SVG pictures without names of users: the same numbers give the same bytes."""
+"""Plots of scores against costs as SVG pictures: the same numbers give the same bytes."""
 
 import base64
 import io
@@ -16,11 +16,11 @@ from prism.artifacts.results import HEADINGS
 from prism.reports.rows import Row
 from prism.reports.text import Picture, significant
 
-# Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
+# Okabe and Ito's colours, distinct with every common kind of colour blindness; yellow is too pale for marks.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 GREY, BLACK = "#7a7a7a", "#222222"
 GLYPHS = {"o": "●○", "s": "■□", "D": "◆◇", "^": "▲△", "v": "▼▽", "*": "★☆"}
-"""Markers of matplotlib, and how text shows each of them filled and hollow; the star is that of a ceiling."""
+"""By marker of matplotlib: the characters that show it filled and hollow in text; the star marks a ceiling."""
 MARKERS = "osD^v"
 STYLE: Any = {
     "svg.hashsalt": "prism",
@@ -44,13 +44,13 @@ class Mark:
 
     @classmethod
     def of_rank(cls, rank: int) -> "Mark":
-        """The mark of a row by its place; 60 of them differ."""
-        # Both cycles have lengths without a common factor: 30 marks look different, then filled turns hollow.
+        """The mark of the row with an index `rank`; 60 marks differ."""
+        # 5 markers and 6 colours have no common factor, so 30 filled marks differ, and then 30 hollow ones.
         return cls(MARKERS[rank % len(MARKERS)], COLOURS[rank % len(COLOURS)], (rank // 30) % 2 == 0)
 
     @property
     def glyph(self) -> str:
-        """The mark as a letter, for the page."""
+        """The mark as a character, for the page."""
         return GLYPHS[self.marker][not self.filled]
 
 
@@ -72,8 +72,8 @@ class Curve:
     """Scores of one method at several costs, dashed where its mark is hollow.
 
     Attributes:
-        points: of each a cost, and the score at it and its error bar in percent (0: none).
-        name: in the legend; empty where it has no place there.
+        points: (cost, score, error bar), the last two in percent; an error bar of 0 is not drawn.
+        name: name in the legend; empty for none.
     """
 
     points: Sequence[tuple[float, float, float]]
@@ -82,7 +82,7 @@ class Curve:
 
 
 def plot_of_rows(rows: Sequence[Row]) -> Picture:
-    """The leading score of rows that may be compared against their bytes, with error bars, chance and ceiling."""
+    """Plot of comparable rows: leading score against bytes on disk, with error bars, chance and ceiling."""
     metric = rows[0].first.metrics[0]
     levels = [("chance", 100 * rows[0].first.data.chance[metric])]
     levels += [("full", 100 * row.sample.mean) for row in rows if row.role == "ceiling"]
@@ -93,7 +93,7 @@ def plot_of_rows(rows: Sequence[Row]) -> Picture:
 
 
 def point_of(sample: Sample, cost: float) -> tuple[float, float, float]:
-    """The point of a `Curve` for some scores."""
+    """The point of a `Curve` for a sample of scores at a cost."""
     return cost, 100 * sample.mean, 100 * (sample.spread or 0.0)
 
 
@@ -110,16 +110,16 @@ def score_plot(
             axes.axhline(height, color="#8a8a8a", linestyle=":")
             axes.annotate(name, (1, height), (3, 0), ("axes fraction", "data"), "offset points", va="center")
         for curve in curves:
-            # Marks of equal cost cover each other: half transparent, in shapes of their own, all of them are seen.
+            # Marks of equal cost overlap; transparent and of different shapes, all of them stay visible.
             mark, look = curve.mark, dict[str, Any](alpha=0.7, capsize=2.5, markersize=8, label=curve.name or "_")
             look |= {"markerfacecolor": mark.colour if mark.filled else "none", "color": mark.colour}
-            # Scores of one cost have no order that a line could follow.
+            # Scores at one cost have no order, so no line joins them.
             is_line = len({at for at, *_ in curve.points}) == len(curve.points)
             line = ("-" if mark.filled else "--") if is_line else "none"
             costs, means, deviations = zip(*curve.points, strict=True)
             axes.errorbar(costs, means, deviations, marker=mark.marker, linestyle=line, **look)
         highest = max([mean + std for _, mean, std in points] + [height for _, height in levels])
-        # Whole decades, so that even neighbouring budgets stand between two labelled ticks.
+        # Whole decades, so that even close costs lie between two labelled ticks.
         low = math.floor(math.log10(min(at for at, *_ in points) / 1.25))
         high = max(low + 1, math.ceil(math.log10(max(at for at, *_ in points) * 1.25)))
         axes.set(xlim=(10.0**low, 10.0**high), ylim=(0, min(104, 1.12 * highest)))

@@ -1,4 +1,4 @@
-"""Rows: sets that differ in nothing but their seeds, with scores, leads, costs and cautions."""
+"""Rows of a report: sets that differ only in their seeds, with scores, leads, costs and cautions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -15,19 +15,19 @@ from prism.machine.text_io import canonical_json
 from prism.reports.text import Column, grouped, in_bytes, in_seconds, significant
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
-"""Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
+"""Options of an evaluation that may differ between rows without a caution; compared rows share the protocol."""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One or more results of each set of a group, and the file name that tells it from a row of the same label."""
+    """Results of the sets of one group; `file` is a file name, if another row has the same label."""
 
     results: tuple[Result, ...]
     file: str = ""
 
     @property
     def first(self) -> Result:
-        """The first result, for facts that all share."""
+        """The first result, for facts that all results of the row share."""
         return self.results[0]
 
     @cached_property
@@ -45,24 +45,24 @@ class Row:
 
     @property
     def network(self) -> str:
-        """The architecture, with sizes that the options name."""
+        """The architecture, with width and hidden size if the options name them."""
         config = self.first.config
         sizes = [f"{key} {config[key]}" for key in ("width", "hidden") if config.get(key)]
         return ", ".join([str(config.get("model", "unknown")), *sizes])
 
     @property
     def budget(self) -> tuple[str, int]:
-        """The network, and the clips of an epoch: rivals share both."""
+        """The network and the number of clips in an epoch: a row is compared with a floor of the same budget."""
         return self.network, self.first.subject.num_videos
 
     @property
     def has_takes(self) -> bool:
-        """Whether a set holds other clips than those that an epoch shows."""
+        """Whether the set stores more clips than an epoch shows."""
         return self.first.subject.stored_clips != self.first.subject.num_videos
 
     @property
     def share(self) -> float:
-        """Stored frames as float32, as a share of all training clips."""
+        """Bytes of stored frames as float32, as a share of the bytes of all training clips."""
         return self.mean(lambda one: one.subject.float32_bytes / one.data.train_float32_bytes)
 
     def mean(self, value: Callable[[Result], float]) -> float:
@@ -70,7 +70,7 @@ class Row:
 
 
 def role_of(result: Result) -> str:
-    """`floor` for random real clips, `ceiling` for all real training clips, else empty."""
+    """`floor` for random real clips, `ceiling` for all real training clips; else empty."""
     subject, data = result.subject, result.data
     if subject.made_from or (subject.kind == "store" and subject.fingerprint != data.fingerprint):
         return ""  # Clips of another store are neither floor nor ceiling of this one.
@@ -80,7 +80,7 @@ def role_of(result: Result) -> str:
 
 
 def rows_of(results: Sequence[Result]) -> list[Row]:
-    """Results that may be compared, by what made and what scored their sets; rivals together, the floor first."""
+    """Rows of comparable results, grouped by making and scoring; sorted by budget, then floor, sets, ceiling."""
 
     def making(one: Result) -> str:
         scored = {key: value for key, value in one.config.items() if key not in ("seed", "seeds")}
@@ -97,36 +97,36 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
 
 
 def names_of(results: Iterable[Result]) -> dict[Path, str]:
-    """Names of the files of sets, with those of their folders where several have one name."""
+    """Names of the files of sets, preceded by the name of the folder if several files have one name."""
     paths = {one.subject_path for one in results}
     stems = Counter(path.stem for path in paths)
     return {path: path.stem if stems[path.stem] == 1 else f"{path.parent.name}/{path.stem}" for path in paths}
 
 
 def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
-    """The results, or those of each set where two have the same seeds: something unrecorded made them differ."""
+    """One group of all results; or a group per set if sets have equal seeds, as they differ in unrecorded ways."""
     seeds = {canonical_json([one.subject.config.get(name) for name in SEEDS]) for one in results}
     sets = grouped(results, lambda one: one.subject.fingerprint)
     return [list(results)] if len(seeds) == len(sets) else sets
 
 
 def best_of(rows: Sequence[Row]) -> Row | None:
-    """The row with the highest mean, floor and ceiling aside; of several sets, where there is one such row."""
+    """The row with the highest mean, without floor and ceiling; rows of several sets go before single sets."""
     sets = [row for row in rows if not row.role]
-    # The best of several single sets would be the luckiest.
+    # The best of many single sets may only be the luckiest.
     several = [row for row in sets if len(row.sample.scores) > 1 and row.first.subject.kind != "store"]
     return max(several or sets, key=lambda row: row.sample.mean, default=None)
 
 
 def lead_over_floor(row: Row, rows: Sequence[Row]) -> Estimate | None:
-    """The lead over random clips of the same number, under the same network; None where none is known."""
+    """The lead over as many random clips under the same network (the smallest of several); None if unknown."""
     floors = [other for other in rows if other.role == "floor" and other.budget == row.budget and other is not row]
     leads = [lead for floor in floors if (lead := row.sample.lead(floor.sample))]
     return min(leads, key=lambda lead: lead.mean, default=None)
 
 
 def columns_of(rows: Sequence[Row]) -> list[Column]:
-    """The columns of a table: networks, stored clips and leads only where they say something."""
+    """The columns of a table; network, stored clips and lead are left out if they show nothing."""
     is_silent = {
         "network": len({row.network for row in rows}) == 1,
         LEAD: not any(lead_over_floor(row, rows) for row in rows),
@@ -166,7 +166,7 @@ COSTS = (
     Column("on disk", _on_disk),
     Column("time/run", lambda row: in_seconds(row.mean(lambda one: fmean(run.seconds for run in one.runs)))),
 )
-"""Columns of what sets and networks cost."""
+"""Columns with the costs of sets and of training."""
 
 
 def notes_on(rows: Sequence[Row]) -> list[str]:
@@ -204,11 +204,11 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
 def cautions_on(rows: Sequence[Row]) -> list[str]:
     """Reasons why the numbers of rows may mislead."""
     found = [doubt for row in rows for doubt in doubts_of([replace(one, label=row.name) for one in row.results])]
-    # A result records these only where they differ from their defaults.
+    # Results record these options only if they differ from the defaults.
     rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
     for key in sorted({key for row in rows for key in row.first.config} - OWN_KEYS):
         users: dict[str, set[str]] = {}
-        # The ceiling may differ: training on all clips needs fewer epochs.
+        # The epochs of a ceiling may differ: training on all clips needs fewer.
         for row in (row for row in rows if key != "epochs" or row.role != "ceiling"):
             users.setdefault(str(row.first.config.get(key, rare.get(key, "none"))), set()).add(row.first.label)
         of = [f"{value} ({', '.join(f'“{n}”' for n in sorted(names))})" for value, names in sorted(users.items())]
@@ -217,7 +217,7 @@ def cautions_on(rows: Sequence[Row]) -> list[str]:
 
 
 def conclusion_of(rows: Sequence[Row]) -> str:
-    """The best row beside floor and ceiling, in one sentence; empty where there is none."""
+    """A sentence that compares the best row with floor, ceiling and chance; empty if there is no such row."""
     best = best_of(rows)
     if best is None:
         return ""

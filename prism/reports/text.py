@@ -1,4 +1,4 @@
-"""Texts: formats of numbers and names, and tables as they are written for the page, as Markdown, on a terminal."""
+"""Texts of numbers and names, and tables for the page, as Markdown and on a terminal."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ def in_bytes(count: int) -> str:
 def significant(value: float) -> str:
     """Three significant digits, without an exponent for large values."""
     text = f"{value:.3g}"
-    # By the rounded value: 999.6 becomes 1,000.
+    # The rounded value decides: 999.6 becomes 1,000.
     return f"{value:,.0f}" if abs(float(text)) >= 1000 else text
 
 
 def in_seconds(seconds: float) -> str:
-    """A duration as `12.3 s`, and from two minutes on as `1:02:03`."""
+    """A duration below two minutes as `12.3 s`, a longer one as `1:02:03`."""
     return f"{significant(seconds)} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
 
 
@@ -41,7 +41,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, a row's text in it, whether that is a number, and one that a terminal may wrap."""
+    """A column: heading, function of a row's text, whether the texts are numbers, and whether they may wrap."""
 
     heading: str
     text: Callable[[Any], str]
@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture for the page: its data URI, what it shows, and what to read from it."""
+    """A picture for the page: data URI, alternative text, caption, and width and height in pixels."""
 
     source: str
     alt: str
@@ -62,11 +62,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table, sentences that a reader must know before comparing, and pictures of its numbers.
+    """A table with notes that a reader needs before comparing rows, and plots of its numbers.
 
     Attributes:
-        marks: a `Mark` for each row, where a picture shows them.
-        conclusion: the best row in one sentence; empty where there is none.
+        marks: the `Mark` of each row in the plots; empty without plots of rows.
+        conclusion: a sentence on the best row, or empty.
     """
 
     title: str
@@ -96,7 +96,7 @@ def _for_markdown(text: str) -> str:
 
 def terminal_table(columns: Sequence[Column], rows: Sequence[Any], notes: Sequence[str]) -> Table:
     """Rows as a table for a terminal, with notes below it."""
-    # A plain str would be read as markup: names of users stand in it.
+    # rich reads markup in a plain str, and names chosen by users could contain it.
     caption = Text("\n".join(map(printable, notes)), "table.caption")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
     for column in columns:
@@ -109,7 +109,7 @@ def terminal_table(columns: Sequence[Column], rows: Sequence[Any], notes: Sequen
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
-    """The items of each key, in the order in which the keys are first met."""
+    """The items grouped by key, in the order of each key's first item."""
     found: dict[Hashable, list[Item]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)

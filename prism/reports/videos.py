@@ -1,6 +1,6 @@
-"""Videos: for each class a real clip, and beside it those of every set, as strips that the style sheet plays.
+"""Videos of the page: for each class a real clip beside the videos of every set, as strips.
 
-Sets and stores that results name are found again, or a sentence says why not. A strip: a clip's frames in a row.
+A strip is a picture with a clip's frames side by side, which the style sheet animates.
 """
 
 import base64
@@ -26,17 +26,17 @@ from prism.reports.text import counted, grouped
 
 MAX_SHOWN_FRAMES = 64
 BUDGET_BYTES = 15_000_000
-"""For all strips of a data set; base64 makes four bytes of three."""
+"""Largest total size of a data set's strips, before base64 makes four bytes of three."""
 QUALITY, MAX_SIDE = 75, 112
 """WebP quality in 0..100, and the largest side of a frame. A picture may be 16383 pixels wide: 64 frames fit."""
 
 
 def find_sets(rows: Sequence[Row]) -> tuple[list["Tile"], list[str]]:
-    """The videos of the first set of each row that can be shown, and sentences on those before it."""
+    """The videos of each row's first set that can be shown, and sentences on the sets that cannot."""
     found, problems = dict[Path, list[Tile]](), dict[Path, str]()
     every = [one for row in rows for one in row.results]
     labels, names = Counter(one.label for one in every), names_of(every)
-    load = lru_cache(1)(CondensedSet.load)  # All sets of a page may be larger than the memory.
+    load = lru_cache(1)(CondensedSet.load)  # All sets of a page together may not fit into memory.
     for row in rows:
         for one in (one for one in row.results if one.subject.kind == "condensed" and one.subject.path):
             path = one.subject_path
@@ -54,7 +54,7 @@ def find_sets(rows: Sequence[Row]) -> tuple[list["Tile"], list[str]]:
 
 
 def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, list[str]]:
-    """The store that results with one fingerprint were scored on, or a sentence for each place without it."""
+    """The store that the results were scored on; or None, with a sentence for each path that does not hold it."""
     problems = list[str]()
     for path in sorted({one.locate(one.data.path) for one in results}):
         try:
@@ -70,13 +70,13 @@ def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, list[str]]:
 
 @dataclass(frozen=True)
 class Tile:
-    """A playing clip.
+    """A clip that plays on the page.
 
     Attributes:
-        rank: low ones are shown first where not all fit.
-        load: gives its clip (1, T, C, H, W), uint8 or float in units of [0, 1].
-        marks: for each shown frame whether it is a key-frame; empty for a real clip.
-        source: data URI of its strip.
+        rank: if not all tiles fit, those of low rank are shown.
+        load: function that gives the clip (1, T, C, H, W), uint8 or float in units of [0, 1].
+        marks: for each shown frame, whether it is a key-frame; empty for a real clip.
+        source: data URI of the strip.
     """
 
     class_name: str
@@ -92,11 +92,11 @@ class Tile:
 
 
 Gallery = dict[str, list[Tile]]
-"""Tiles by class, which play in step."""
+"""Tiles by class name."""
 
 
 def gallery_of(store: ClipStore | None, videos: Sequence[Tile]) -> tuple[Gallery, list[str]]:
-    """A real clip of each class, beside the videos of sets, and notes on them."""
+    """A real clip of each class (if there is a store) and the videos of sets, by class; and notes on them."""
     tiles = [*(() if store is None else _real_tiles(store)), *videos]
     kept = with_strips(tiles)
     of_class = grouped(sorted(kept, key=lambda tile: tile.class_name), lambda tile: tile.class_name)
@@ -109,7 +109,7 @@ def gallery_of(store: ClipStore | None, videos: Sequence[Tile]) -> tuple[Gallery
 
 
 def with_strips(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> list[Tile]:
-    """The tiles by rank, with strips, or as many of them as fit into a number of bytes."""
+    """The tiles with their strips, by rank, until `budget` bytes are used."""
     filled = list[Tile]()
     for tile in sorted(tiles, key=lambda tile: tile.rank):
         strip = encode(tile.load()[0])
@@ -143,7 +143,7 @@ def _real_tiles(store: ClipStore) -> Iterator[Tile]:
 
 
 def _set_tiles(name: str, condensed: CondensedSet, load: Callable[[], CondensedSet]) -> Iterator[Tile]:
-    """Tiles of the videos of a set, which is loaded again for their pictures."""
+    """Tiles of the videos of a set; `load` loads the set again when their pictures are drawn."""
     ranks, shown = Counter[int](), min(condensed.num_frames, MAX_SHOWN_FRAMES)
     for video, (label, marks) in enumerate(zip(condensed.labels.tolist(), condensed.mask.tolist(), strict=True)):
         times = [time for time, is_keyframe in enumerate(marks) if is_keyframe]
