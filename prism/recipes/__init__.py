@@ -1,4 +1,4 @@
-"""Recipes: TOML files with options of verbs. PRISM ships some of them in this folder."""
+"""Recipes: TOML files with options of verbs. PRISM ships the recipes in this folder."""
 
 import tomllib
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ RECIPES = Path(__file__).parent
 
 VERBS = MotionConfig, IngestConfig, SelectConfig, CondenseConfig, EvaluateConfig, ExportConfig
 SECTIONS: dict[str, type[Options]] = {config.section: config for config in VERBS}
-"""The options of each verb that a recipe may have a table for."""
+"""The options class of each verb for which a recipe may have a table."""
 
 
 def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[str, Any]]:
-    """A table of options for each verb, from TOML recipes, of which the later ones win.
+    """Options by verb from TOML recipes, of which the later ones win.
 
-    A path is a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`. A recipe may say
-    `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid. Options of a verb that
-    has a `vpc` may depend on it, `lr = { 1 = 1.0, 5 = 25.0 }`: they are those of `vpc` or, without it, of the
-    recipe's own; 0 stands for a use without such options, and refuses none. No part that an option names is
-    imported. A file, table, key or value that cannot be used is a ConfigError.
+    A path is a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`. A recipe may begin with
+    `extends = "other.toml"`, a path relative to its own file, and replace options of that recipe. An option of a
+    verb with `vpc` may depend on the videos per class, `lr = { 1 = 1.0, 5 = 25.0 }`: the value is for `vpc` or,
+    if that is None, for the recipe's own `vpc`; 0 takes the value of the least number. Custom parts in options are
+    not imported. ConfigError if a file, table, key or value cannot be used.
     """
     recipe: dict[str, dict[str, Any]] = {}
     for path in paths:
@@ -40,7 +40,7 @@ def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[st
                 what = f"'[{section}]' in recipe '{path}' is not a table of options of a verb"
                 raise ConfigError(f"{what}.{nearest(section, SECTIONS)}")
         recipe = _overlaid(recipe, tables)
-    # Checked when all are laid over each other: an option may need one of a recipe below it.
+    # Checked after all recipes are merged: an option may need an option of an earlier recipe.
     try:
         for section, values in recipe.items():
             default = SECTIONS[section]()
@@ -55,7 +55,7 @@ def read_recipe(*paths: str | Path, vpc: int | None = None) -> dict[str, dict[st
 
 
 def of_vpc(options: Mapping[str, Any], vpc: int) -> dict[str, Any]:
-    """The options; one by videos per class has the value of the largest number up to `vpc`, of the least for 0."""
+    """The options, with each dictionary replaced by the value of its largest key up to `vpc`; 0: its least key."""
     found = dict(options)
     for key, by_vpc in options.items():
         if isinstance(by_vpc, dict):
@@ -69,7 +69,7 @@ def of_vpc(options: Mapping[str, Any], vpc: int) -> dict[str, Any]:
 
 @cache
 def shipped_recipes() -> dict[str, str]:
-    """The recipes that PRISM ships: the name of each, and the line that it begins with."""
+    """First line of each recipe that PRISM ships, by name."""
     paths = {path.relative_to(RECIPES).with_suffix("").as_posix(): path for path in RECIPES.rglob("*.toml")}
     return {name: read_text(paths[name]).partition("\n")[0].removeprefix("# ") for name in sorted(paths)}
 
@@ -84,7 +84,7 @@ def _find_recipe(path: str | Path) -> Path:
 
 
 def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
-    """The tables of a recipe, laid over those of the recipe that it extends."""
+    """The tables of a recipe, merged over the tables of the recipe that it extends."""
     if path.resolve() in below:
         raise ConfigError(f"recipe '{path}' extends itself in a circle.")
     try:

@@ -1,1 +1,1 @@
-"""Reproduction of the paper's tables and figures by the verbs, one after the other, through their files."""
+"""Reproduction of the paper's tables and figures: a plan of sets and scores, which the verbs make as files."""

@@ -1,4 +1,4 @@
-"""The comparison: every number of the paper beside ours, with what both cost."""
+"""The comparison: every number of the paper beside ours, with the costs of both."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours")
 
 @dataclass
 class Done:
-    """What a reproduction has done, by file: fingerprints of sets, results of the planned networks, failures."""
+    """Finished steps of a reproduction, by file: fingerprints of sets, results, and reasons of failures."""
 
     sets: dict[Path, str] = field(default_factory=dict)
     results: dict[Path, Result] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Done:
 
 
 def measured(lines: Sequence[Line], done: Done) -> tuple[Line, ...]:
-    """The lines with the results that are there, and their leads over random selection."""
+    """The lines filled with the results so far, and with their leads over random selection."""
 
     def column(line: Line) -> tuple[object, ...]:
         return line.store.path, line.data, line.cell.vpc, line.cell.network, line.cell.metric
@@ -77,8 +77,8 @@ class Comparison:
     """An exhibit of the paper with our numbers in it.
 
     Attributes:
-        path: that of its files, without their endings.
-        missing: the commands that a dry run would have run.
+        path: path of the files that are written, without their endings.
+        missing: commands that a dry run has left out.
     """
 
     exhibit: Exhibit
@@ -92,7 +92,7 @@ class Comparison:
 
     @property
     def sheet(self) -> Sheet:
-        """The table of the page: a column with the same text in all lines is moved to the notes."""
+        """The table for the page; a column of texts that is the same in all lines is moved to the notes."""
         title = f"{self.exhibit.title}: the paper's {self.exhibit.place.split(',')[0]} and ours"
         texts = {column: [column.text(line) for line in self.lines] for column in COLUMNS}
         same = [c for c in COLUMNS[1:] if not c.is_number and len(set(texts[c])) == 1]
@@ -141,7 +141,7 @@ class Comparison:
 
     @property
     def plots(self) -> list[Picture]:
-        """Scores against the paper's count of bytes for each store, where the videos per class vary (figure 3)."""
+        """A plot per store of scores against bytes as the paper counts them, if the videos per class vary."""
         if len({line.cell.vpc for line in self.lines} - {0}) < 2:
             return []
         cost, score = "stored frames as float32 (% of the full set)", HEADINGS[self.lines[0].cell.metric]
@@ -151,7 +151,7 @@ class Comparison:
 
     def summary_table(self) -> Table:
         sheet = self.sheet
-        # Both would not fit 80 characters.
+        # Both columns together would not fit 80 characters.
         last = LEAD if any(line.lead for line in self.lines) else "on disk"
         shown = [column for column in sheet.columns if column.heading in (*TERMINAL, last)]
         return terminal_table(shown, self.lines, [note for note in sheet.notes if note != SIZES])
@@ -164,7 +164,7 @@ class Comparison:
 
 
 def curves_of(lines: Sequence[Line]) -> list[Curve]:
-    """Each row of a store as measured, and on the paper's own data as printed."""
+    """The curves of a store: each row as measured, and as printed if the store holds the paper's data."""
     found = []
     for rank, row in enumerate(grouped(lines, lambda line: line.cell.label)):
         mark, label = Mark.of_rank(rank), row[0].cell.label

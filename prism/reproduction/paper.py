@@ -1,4 +1,4 @@
-"""The paper's tables and figures as data: paper.toml, spread out into one cell for each printed number."""
+"""The paper's tables and figures as data: the content of paper.toml, as one cell for each number."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from typing import Any
 from prism.errors import ConfigError, nearest
 
 FLOOR, CEILING = "Random", "Whole Dataset"
-"""Rows that every table of scores gets, whether the paper prints them there or not."""
+"""Rows that every table gets, even if the paper does not print them there."""
 WHOLE = "whole"  # The name of the ceiling in files.
-NETWORK = "convnet3d"  # Where a table names no other.
+NETWORK = "convnet3d"  # The network of a table that names no other.
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Cell:
 
     Attributes:
         label, name: the row's name in the paper, and in files.
-        recipe, vpc: of its set; empty and 0 for all real training clips.
+        recipe, vpc: recipe and videos per class of the set; empty and 0 for all real training clips.
         metric: a score of `results.HEADINGS`.
-        printed: the paper's number in percent, `17.9 ± 0.3` or `16.2`; empty where it has none.
-        mib: the paper's stored frames in MiB, 0 where it does not say, and those of all training clips.
+        printed: the paper's number in percent, `17.9 ± 0.3` or `16.2`; empty if the paper has none.
+        mib, whole_mib: the paper's MiB of stored frames, and of all training clips; 0 if the paper has none.
     """
 
     label: str
@@ -38,13 +38,13 @@ class Cell:
 
     @property
     def share_percent(self) -> float:
-        """The paper's storage, in percent of that of all training clips."""
+        """The paper's stored frames in percent of all training clips; 0 if unknown."""
         return 100 * self.mib / self.whole_mib if self.whole_mib else 0.0
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure, where it stands in the paper, and for each data set its cells, column by column."""
+    """A table or figure, its place in the paper, and its cells by data set, column by column."""
 
     name: str
     title: str
@@ -59,7 +59,7 @@ def content_of(name: str) -> dict[str, Any]:
 
 
 def data_sets() -> dict[str, str]:
-    """The paper's data sets, each with its recipe, which is named like its layout."""
+    """Recipes by the paper's data sets; a recipe has the name of the data set's layout."""
     return content_of("paper.toml")["data"]
 
 
@@ -75,14 +75,14 @@ def exhibits() -> dict[str, Exhibit]:
         rows, metric, found = _on_scale(own), content.get("metric", "top1"), {}
         for data in (data for data in data_sets() if any(row.get(data) for row in own)):
             cells = [_cell(row, *column, metric, data) for column in columns for row in rows]
-            # All real clips have no videos per class: they stand once for each network, at the end.
+            # The row of all real clips has no videos per class: one cell per network is kept, the last.
             found[data] = tuple(dict.fromkeys(cells[::-1]))[::-1]
         known[name] = Exhibit(name, content["title"], content["place"], found)
     return known
 
 
 def exhibit(name: str) -> Exhibit:
-    """One table or figure; an unknown name is refused with the nearest one."""
+    """The table or figure with a name; ConfigError for an unknown name, with the nearest one."""
     known = exhibits()
     if name not in known:
         raise ConfigError(f"unknown table '{name}'.{nearest(str(name), list(known))} See prism reproduce --list.")
@@ -90,7 +90,7 @@ def exhibit(name: str) -> Exhibit:
 
 
 def _on_scale(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows between floor and ceiling, which come from Table 1 where a table lacks them."""
+    """The rows between floor and ceiling; a table without these gets them from Table 1."""
     if {row["label"] for row in rows} >= {FLOOR, CEILING}:
         return rows
     table1 = content_of("paper.toml")["table1"]["rows"]

@@ -1,4 +1,4 @@
-"""The plan of a reproduction: which sets to make and what to score, each with its options and its file."""
+"""The plan of a reproduction: the sets to make and the scores to measure, each with its options and file."""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -23,12 +23,12 @@ from prism.reproduction.paper import Cell, Exhibit, content_of, data_sets
 from prism.selection.options import SELECTIONS, SelectConfig
 
 Tables = Mapping[str, Mapping[str, Any]]
-"""Options by section, as a recipe holds them."""
+"""Options by section (verb), in the form of a recipe."""
 
 
 @dataclass(frozen=True)
 class SetStep:
-    """A set to make of a store's clips, and its file."""
+    """A set to make from a store's clips, and its file."""
 
     path: Path
     store: ClipStore
@@ -42,7 +42,7 @@ class SetStep:
 
 @dataclass(frozen=True)
 class ScoreStep:
-    """A set to score by a store (`made` None: all real clips), and the result's file."""
+    """A set to score on a store, and the result's file; if `made` is None, all real clips are trained on."""
 
     path: Path
     store: ClipStore
@@ -59,16 +59,16 @@ class ScoreStep:
 
 @dataclass(frozen=True)
 class Line:
-    """A number of the paper on one store, the steps that measure it, and ours as far as they are done.
+    """A number of the paper on one store, the steps that measure it, and the results so far.
 
     Attributes:
         is_same_data: whether the store holds the paper's data set `data`; else numbers must not be compared.
-        sets: one for each condensation seed; none for all real clips.
-        scores: one for each set, or one for all real clips.
+        sets: one step for each condensation seed; none for all real clips.
+        scores: one step for each set, or a single step for all real clips.
         row: the results so far.
-        failures: why a set or a network is missing: they diverged.
-        num_diverged: networks that diverged, and those that a diverged set would have had.
-        lead: over random selection of the same data, videos per class, network and score, for several sets.
+        failures: sentences on sets and networks that diverged.
+        num_diverged: number of networks that diverged, including the networks of diverged sets.
+        lead: lead over random selection (same data, videos per class, network and score); None for a single set.
     """
 
     cell: Cell
@@ -84,8 +84,8 @@ class Line:
 
     @property
     def ours(self) -> Sample | None:
-        """The scores of each set's networks; None where there is none yet, or one is missing that diverged."""
-        # A mean over the networks that did not diverge would mislead. Up to five classes have no top-5 score.
+        """The scores of each set's networks; None if there are none yet, or if a set or network diverged."""
+        # A mean without the diverged networks would mislead. Data of up to five classes has no top-5 score.
         if self.row is None or self.failures or self.cell.metric not in self.row.first.metrics:
             return None
         return sample_of(self.row.results, self.cell.metric)
@@ -98,7 +98,7 @@ class Line:
 
     @property
     def size(self) -> str:
-        """Stored frames as float32 in MiB, with their share of all training clips."""
+        """Stored frames as float32 in MiB, with the share of all training clips in percent."""
         if not self.row:
             return "–"
         size = self.row.mean(lambda one: one.subject.float32_bytes / 2**20)
@@ -117,10 +117,10 @@ def plan(
     rows: Collection[str] = (),
     networks: Collection[str] = (),
 ) -> list[Line]:
-    """Every cell of an exhibit on every store, with the steps that fill it, by the options of `prism.reproduce`.
+    """The line of every cell of an exhibit on every store; the arguments are those of `prism.reproduce`.
 
-    Each store is set against the paper's data set that its layout names, another one against the first of the
-    exhibit, whose settings it takes. Each store, data set and scale has a folder of its own in `folder`.
+    A store is compared with the paper's data set that its layout names; any other store with the exhibit's first
+    data set, whose settings it gets. Each store, data set and scale has a folder of its own in `folder`.
     """
     if scale not in list(scales := content_of("scales.toml")):
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales)}.")
@@ -139,7 +139,7 @@ def plan(
         made: dict[CondenseConfig | SelectConfig, SetStep] = {}
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
-            # By their files: a name alone may also be that of a file in the working directory.
+            # Recipes are given as paths: a file in the working directory may have the same name.
             shipped = [RECIPES / f"{name}.toml" for name in (data_sets()[data], cell.recipe) if name]
             of_row, last = (read_recipe(*paths, vpc=cell.vpc) for paths in (shipped, recipes))
             sources = of_row, scales[scale], last
@@ -159,7 +159,7 @@ def _check_known(what: str, wanted: Collection[Any], known: Sequence[Any], exhib
 
 
 def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:
-    """The paper's data set that a store is set against, and whether the store holds the paper's clips of it."""
+    """The paper's data set that a store is compared with, and whether the store holds the paper's clips of it."""
     settings = store.header.settings
     of_layout = {recipe: data for data, recipe in data_sets().items()}
     data = of_layout.get(str(settings.get("layout")))
@@ -174,7 +174,7 @@ def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:
 
 
 Sources = tuple[Tables, Tables, Tables]
-"""Options by where they are from, the later the stronger: data set and row, scale, the user's recipes."""
+"""Options by source, of which the later ones win: data set and row, scale, the user's recipes."""
 
 
 def _options(section: str, cell: Cell, *sources: Tables) -> dict[str, Any]:
@@ -189,10 +189,10 @@ def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed
     _check_row("vpc", config.vpc, cell.vpc, cell)
     _check_row("method", config.method, of_row.get("method", default.method), cell)
     if isinstance(config, CondenseConfig):
-        # Sets that share their networks would share an error that no interval over sets can see.
+        # Sets under the same networks would share an error that is in no interval over sets.
         config = resolve(replace(config, network_seed=config.network_seed + seed))
     elif SELECTIONS.make(config.method, config).needs_embeddings:
-        # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
+        # The embedder determines the choice: with one embedder, all seeds would give the same set.
         config = replace(config, embedder_seed=seed)
     return SetStep(folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", store, config)
 
@@ -209,11 +209,11 @@ def _score_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, ma
     own |= {} if made else scale.get("whole", {})
     config = with_options(EvaluateConfig(), _options("evaluate", cell, row, scale, {"evaluate": own}, last))
     _check_row("model", config.model, cell.network, cell)
-    # A store without the clips to score, or too small a one, is refused here, not after the hours of its sets.
+    # Refuse a store without clips to score, or with clips too small, now rather than after hours of condensing.
     passes(store, config)
     build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     if made:
-        # No two sets share networks: what a network's seed does would be in all of them, and not between them.
+        # Each set has networks of its own: the effect of a shared network seed would not show between sets.
         config = replace(config, seed=config.seed + made.config.seed * config.seeds)
     path = folder / f"{made.path.stem if made else cell.name}.{cell.network}.json"
     return ScoreStep(path, store, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)

@@ -1,4 +1,4 @@
-"""The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
+"""The run of a reproduction: do missing steps, skip finished ones, and write the table after every step."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -43,29 +43,29 @@ def reproduce(
     dry_run: bool = False,
     **options: Any,
 ) -> Comparison:
-    """Set the paper's numbers of a table or figure beside ours.
+    """Measure the numbers of a table or figure of the paper, and compare them with the paper's.
 
-    Sets and results are kept under `output` and shared by all tables: a file that is there is not made again, and
-    an interrupted one goes on where it stopped. The table is written after every step, and a page at the end.
+    Sets and results are kept under `output` and shared by all tables: an existing file is not made again, and an
+    interrupted step is continued. The table is written after every step, and a page at the end.
 
     Args:
         name: a key of `exhibits()`.
         data: clip stores, or their folders.
-        run: its device, executor and progress, for every verb. The executor computes classes of a set that do not
-            depend on each other, and networks of a result, side by side.
+        run: device, executor and progress, for every verb. The executor computes independent classes of a set,
+            and networks of a result, in parallel.
         scale: `full`, the paper's settings, or `small`, for two CPU cores.
-        seeds: condensations (and selections) of each row, with seeds 0, 1, …, whose `network_seed` they are as
-            well; each set is evaluated by K networks of its own, set s by those with seeds s·K to s·K + K − 1.
-        recipes: recipes whose options win, one after the other.
-        vpc: the videos per class to restrict the table to, beside training on all clips; all by default.
-        rows, networks: those to restrict it to, by their files' names, as `prism`, `dm`, `whole`; all by default.
-        dry_run: do nothing; `Comparison.missing` has the commands that are missing.
+        seeds: sets of each row: condensations or selections with seeds 0, 1, …. A condensation adds its seed to
+            `network_seed`. Set s is evaluated by K networks of its own, with seeds s·K to s·K + K − 1.
+        recipes: recipes whose options win over the paper's, later ones over earlier ones.
+        vpc: videos per class to which the table is restricted (training on all clips stays); all by default.
+        rows, networks: names to which the table is restricted, such as `prism`, `dm`, `whole`; all by default.
+        dry_run: do nothing; `Comparison.missing` has the commands of the missing steps.
         options: fields of `prism.machine.run.Run`.
 
     Raises:
         ConfigError: the table or an option is unknown, or the data does not fit it.
         ArtifactError: a set or result of that name was made with other options.
-        EngineError, Interrupted: the executor lost a task, or Ctrl-C or SIGTERM; the same command goes on.
+        EngineError, Interrupted: the executor lost a task, or a signal stopped the run; the same call resumes it.
     """
     chosen, folder, run = exhibit(name), as_path(output, OUTPUT), run_of("reproduce", run, options)
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
@@ -76,21 +76,21 @@ def reproduce(
     of = [store.fingerprint[:8] for store in stores] + [f"vpc{count}" for count in sorted(set(vpc))]
     of += [*sorted(set(rows)), *sorted(set(networks)), *([f"seeds{seeds}"] if seeds > 1 else [])]
     done, path = Done(), folder / "-".join((name, scale, *of))
-    # Each step once, a set before its scores.
+    # Every step once, and each set before its scores.
     steps = list({step.path: step for line in lines for step in (*line.sets, *line.scores)}.values())
     missing = [step for step in steps if not _take(step, done)]
     if dry_run:
         note("" if missing else "Nothing is missing.")
         return Comparison(chosen, scale, measured(lines, done), path, tuple(step.command for step in missing))
     for count, step in enumerate(steps, 1):
-        # A result may belong to a set that has only now been made again.
+        # A result may be of a set that this loop has made again with the same bytes.
         if step in missing and not _take(step, done):
             note(f"[{count}/{len(steps)}] {step.command}", enabled=run.progress)
             _run(step, done, run)
             _take(step, done)
             Comparison(chosen, scale, measured(lines, done), path).save()
     for step in steps:
-        # A kill may have left the lock of a step that was done: taking it removes it.
+        # A killed run may have left the lock of a finished step; taking the lock removes it.
         with suppress(BusyError), lock(step.path):
             pass
     found = Comparison(chosen, scale, measured(lines, done), path)
@@ -102,7 +102,7 @@ def reproduce(
 
 
 def _take(step: SetStep | ScoreStep, done: Done) -> bool:
-    """Whether a step is done; its file is read, and refused if it was made with other options."""
+    """Whether a step is done; reads its file into `done`. ArtifactError if it was made with other options."""
     if not step.path.exists():
         return False
     if isinstance(step, SetStep):
@@ -117,19 +117,19 @@ def _take(step: SetStep | ScoreStep, done: Done) -> bool:
     if step.made and step.made.path not in done.sets:
         return False
     result = Result.load(step.path)
-    # More networks than before only need the missing ones, where their first seed is the same.
+    # The number of seeds may differ: only networks that are missing are trained.
     config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
     fingerprint = step.store.fingerprint
     subject = done.sets[step.made.path] if step.made else fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
     check_same_run(f"'{step.path}'", found, {"config": config, "data": fingerprint, "set": subject})
-    # Tables share a file, each under a name of its own.
+    # Several tables share a file, each with its own label.
     done.results[step.path] = replace(result.of_seeds(step.config.all_seeds), label=step.label)
     return {run.seed for run in result.runs} >= set(step.config.all_seeds)
 
 
 def _run(step: SetStep | ScoreStep, done: Done, run: Run) -> None:
-    """Do a step. Verbs are called here and nowhere else."""
+    """Do a step by its verb; divergence is recorded in `done` rather than raised."""
     store, how = step.store, replace(run, output=step.path, resume=True)
     try:
         if isinstance(step, ScoreStep):
@@ -144,7 +144,7 @@ def _run(step: SetStep | ScoreStep, done: Done, run: Run) -> None:
             is_apart = run.executor and Setup(store, step.config).independent_classes
             condense(store, step.config, replace(how, executor=run.executor if is_apart else None))
     except DivergedError as error:
-        # A table is worth having without one of its numbers; the next run tries that one again.
+        # The rest of the table is still useful; the next run tries this step again.
         done.failures[step.path] = str(error)
         note(f"prism: {error}", enabled=run.progress)
     except Interrupted:
