@@ -32,12 +32,12 @@ __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:
-    # torch takes more than a second to import: a name brings its module only when it is used.
+    # torch takes more than a second to import, so the module of a name is imported when the name is used.
     if name == "__version__":
         return importlib.import_module("prism.machine.provenance").versions()["prism"]
     if name not in _HOME:
         raise AttributeError(f"module 'prism' has no attribute '{name}'")
-    # Signals wait: their exception would be lost within the import of torch, or end the process.
+    # Signals are held back: their exception would be lost in the import of torch, or end the process.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         return getattr(importlib.import_module(_HOME[name]), name)

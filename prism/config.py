@@ -3,8 +3,8 @@
     vpc: Annotated[int, at_least(1)] = 1
     \"\"\"Synthetic videos per class.\"\"\"
 
-From the annotation come the check, its sentence and the range in the help, whose text is the docstring below it.
-Nothing here imports torch, so that `prism --help` stays fast.
+The annotation gives the check, the message of its error and the range in the help; the docstring below it is the
+text of the help. Nothing here imports torch, so that `prism --help` stays fast.
 """
 
 import os
@@ -21,7 +21,7 @@ from prism.parts import Parts
 
 @dataclass(frozen=True)
 class Range:
-    """Values that an option may have: `text` follows `it must be`, and `holds` tests one of the right type."""
+    """Values that an option may have: `text` follows `it must be`, and `holds` tests a value of the right type."""
 
     text: str
     holds: Callable[[Any], bool]
@@ -29,14 +29,14 @@ class Range:
 
 @dataclass(frozen=True)
 class Group:
-    """The heading in the help of an option and of those that follow it."""
+    """The heading in the help above an option and the options that follow it."""
 
     heading: str
 
 
 @dataclass(frozen=True)
 class OmitDefault:
-    """An option that files record only where it differs from its default, since it is newer than their format."""
+    """Mark of an option that files record only if it differs from its default: it is newer than their format."""
 
 
 def at_least(low: float) -> Range:
@@ -66,7 +66,7 @@ class Field:
 
     @property
     def range(self) -> str:
-        """Its values in words; empty where the type alone tells them."""
+        """The allowed values in words; empty if every value of the type is allowed."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         return self.parts.promise if self.parts else self.limits.text if self.limits else ""
@@ -87,9 +87,9 @@ class Field:
 
 @dataclass(frozen=True)
 class Options:
-    """Base of the options of a verb, which check themselves; `class MyConfig(Options, section="verb")`.
+    """Base of the options of a verb, which are checked when made; `class MyConfig(Options, section="verb")`.
 
-    A part brings its own options: `insertion=GradientConflict(epsilon=0.1)` also sets the verb's `epsilon`.
+    A part also sets the verb's options of its fields' names: `insertion=GradientConflict(epsilon=0.1)`.
     """
 
     section: ClassVar[str]
@@ -133,7 +133,7 @@ class Options:
         return ConfigError(f"{self.section}.{name} = {value!r}, but it must be {promise}.{guess}")
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """For each option that depends on others: its name, whether it fits them, and what it must be."""
+        """Name of each option that depends on other options, whether it fits them, and what it must be."""
         return iter(())
 
 
@@ -142,7 +142,7 @@ AnyOptions = TypeVar("AnyOptions", bound=Options)
 
 @cache
 def described(config_type: type[Options]) -> dict[str, Field]:
-    """The options of a verb by name, in their order."""
+    """The options of a verb by name, in the order of the class."""
     hints, group, found = get_type_hints(config_type, include_extras=True), "", {}
     for field in fields(config_type):
         hint = hints[field.name]
@@ -156,7 +156,7 @@ def described(config_type: type[Options]) -> dict[str, Field]:
 
 
 def as_dict(config: Options) -> dict[str, Any]:
-    """The options as files record them: parts by their names."""
+    """The options as files record them, with parts by their names."""
     known, values = described(type(config)), vars(config)
     return {
         name: field.parts.name_of(values[name], known) if field.parts else values[name]
@@ -172,7 +172,7 @@ def chosen(config: Options) -> dict[str, Any]:
 
 
 def as_arguments(config: Options) -> list[str]:
-    """The chosen options as a command line gives them: `--vpc 5 --no-fully-learnable`."""
+    """The options that differ from their defaults, as words of a command line: `--vpc 5 --no-fully-learnable`."""
     given: list[str] = []
     for key, value in chosen(config).items():
         name = key.replace("_", "-")
@@ -181,28 +181,28 @@ def as_arguments(config: Options) -> list[str]:
 
 
 def as_path(given: Any, what: str) -> Path:
-    """The given path; a ConfigError for another argument: `the path of an output is wanted, not 5.`"""
+    """The given path; ConfigError for any other argument: `the path of an output is wanted, not 5.`"""
     if isinstance(given, str | os.PathLike):
         return Path(given)
     raise ConfigError(f"{what} is wanted, not {short_repr(given)}.")
 
 
 def as_list(given: Any, what: str) -> list[Any]:
-    """The given list; a ConfigError for another argument, and for a text, which is no list of its letters."""
+    """The given iterable as a list; ConfigError for any other argument, also for a text or path."""
     if isinstance(given, Iterable) and not isinstance(given, str | os.PathLike):
         return list(given)
     raise ConfigError(f"a list of {what} is wanted, not {short_repr(given)}.")
 
 
 def short_repr(value: Any) -> str:
-    """A value as a sentence shows it, in at most 60 characters."""
+    """A value as messages show it, in at most 60 characters."""
     return shorten(repr(value), 60, placeholder=" ...")
 
 
 def with_options(config: AnyOptions, options: Mapping[str, Any], others: Collection[str] = ()) -> AnyOptions:
-    """Options with some of them replaced, as the verbs take them in Python and recipes and files hold them.
+    """The options of `config` with some of them replaced.
 
-    An unknown key is refused with the nearest of the known and of `others`, which the caller takes besides.
+    ConfigError for an unknown key, with the nearest known key or name in `others`, which the caller takes as well.
     """
     known = described(type(config))
     for key in options.keys() - known.keys():

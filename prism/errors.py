@@ -1,7 +1,7 @@
 """Errors that a user can cause, or has to know about.
 
-The command line prints the one sentence of a `PrismError` and exits with its `exit_code`; anything
-else that escapes is a defect of PRISM and shows its traceback.
+The command line prints the message of a `PrismError` as one sentence and exits with its `exit_code`. Any other
+exception is a defect of PRISM and shows its traceback.
 """
 
 import difflib
@@ -45,23 +45,23 @@ class BusyError(OutputError):
 
 
 class EngineError(PrismError):
-    """An executor cannot be reached, or it or the GPU has lost what it was to compute."""
+    """An executor cannot be reached, or the executor or the GPU has lost a computation."""
 
 
 class DivergedError(PrismError):
-    """A loss is not finite, or every network that was trained embeds all clips alike."""
+    """A loss is not finite, or every trained network gives all clips the same embedding."""
 
 
 class Interrupted(PrismError):
-    """A signal stopped the run; its sentence says how to go on."""
+    """A signal stopped the run; the message says how to continue."""
 
     exit_code = 130
 
 
 def nearest(word: str, allowed: Iterable[str], shown: Callable[[str], str] = str) -> str:
-    """` Did you mean 'x'?` for the allowed word that is most similar, as `shown` writes it; or nothing."""
+    """` Did you mean 'x'?` with the most similar allowed word, as `shown` writes it; empty if none is similar."""
     allowed = list(allowed)
-    # `lr_img` is as far from `lr` as `epoch` from `vpc`, but it begins with it.
+    # Words that `word` begins with count too: `lr_img` is not similar to `lr`, but begins with it.
     longer = [one for one in allowed if word.startswith(one)]
     found = difflib.get_close_matches(word, allowed, n=1, cutoff=0.6) or longer[:1]
     return f" Did you mean '{shown(found[0])}'?" if found else ""

@@ -1,8 +1,8 @@
-"""Parts: the pieces of a method that a researcher may replace, as an object or by a name.
+"""Parts: the pieces of a method that a researcher may replace, by an object or by a name.
 
 A part is a small object whose fields are its options: `GradientConflict(epsilon=0.1)`. In Python the object itself
-is given. On the command line and in recipes it has a name: a short one for the parts of PRISM (`gradient`), and
-`package.module:Name` for a custom one. Either may be followed by options, `(option=value)`.
+is given. On the command line and in recipes a part is given by name: PRISM's parts by a short name (`gradient`),
+custom parts by `package.module:Name`. Options may follow a name: `(option=value)`.
 """
 
 import ast
@@ -18,7 +18,7 @@ from prism.errors import ConfigError, PrismError, nearest
 
 WORDS = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 NAME = re.compile(rf"({WORDS}):({WORDS})(\(.*\))?", re.ASCII | re.DOTALL)
-"""`module:Name` or `module:Name(option=value)`."""
+"""Pattern of `module:Name` and `module:Name(option=value)`."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Parts:
     """One kind of part. A value is a part, its class, a `functools.partial` of its class, or its name.
 
     Attributes:
-        kind: its noun in sentences, as `insertion rule`.
-        base: place of the class from which every part derives, as `module:Name`.
-        registry: for each short name the place of the part.
-        as_class: True where others make the objects, so that a part is given as its class.
+        kind: the noun in messages, such as `insertion rule`.
+        base: the class from which every part of this kind derives, as `module:Name`.
+        registry: the place of the part by short name.
+        as_class: whether a part is given as its class, because PRISM makes the objects.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Parts:
         return f"one of {', '.join(self.registry)}, or a part of your own as module:Name"
 
     def is_builtin(self, value: Any) -> bool:
-        """Whether a part is one with a short name; the code of a custom one may change under one name."""
+        """Whether a part has a short name; a custom part's code may change while its name stays the same."""
         return self.name_of(value) in self.registry
 
     def match(self, name: str) -> re.Match[str] | None:
@@ -52,7 +52,7 @@ class Parts:
         return NAME.fullmatch(self.registry.get(short, short) + bracket + options)
 
     def resolve(self, value: Any) -> tuple[Any, dict[str, Any]]:
-        """The class or object that a value stands for, and the options that the value gives to it."""
+        """The class or object that a value stands for, and the options that the value sets."""
         if not isinstance(value, str):
             is_bound = isinstance(value, functools.partial)
             part = value.func if is_bound else value
@@ -73,7 +73,7 @@ class Parts:
         return part, given
 
     def make(self, value: Any, options: object = None) -> Any:
-        """The part that a value stands for; a class also gets the options of the verb that its parameters name."""
+        """The part that a value stands for; a class also gets the verb's options with names of its parameters."""
         part, given = self.resolve(value)
         if not isinstance(part, type):
             if given:
@@ -87,7 +87,7 @@ class Parts:
             raise self.unmade(value, error) from error
 
     def check(self, part: Any) -> None:
-        """Refuse an object, or a class, that cannot be a part of this kind."""
+        """Raise a ConfigError for an object or a class that cannot be a part of this kind."""
         if self.as_class and not isinstance(part, type):
             wrong = type(part).__name__
             raise ConfigError(f"the {self.kind} must be a class, or a functools.partial of one, not a {wrong}.")
@@ -100,7 +100,7 @@ class Parts:
         return issubclass(part if isinstance(part, type) else type(part), _at(*self.base.split(":")))
 
     def unmade(self, value: Any, error: Exception) -> PrismError:
-        """The sentence for an error of a constructor."""
+        """The PrismError to raise for an error of a part's constructor."""
         if isinstance(error, PrismError):
             return error
         kind = "" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: "
@@ -110,11 +110,11 @@ class Parts:
         return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.{guess}")
 
     def fields(self, value: Any) -> set[str]:
-        """The parameters of a part's class, which get the values of the verb's options of the same names."""
+        """The parameter names of a part's class; a parameter gets the value of the verb's option with its name."""
         return {*_parameters(_class(self.resolve(value)[0]))}
 
     def options_of(self, value: Any) -> dict[str, Any]:
-        """The options that a value brings: those in its name, or the parameters of its class that it keeps."""
+        """The options that a value sets: in its name, in its partial, or as attributes named like parameters."""
         if isinstance(value, str):
             match = self.match(value)
             return _literals(match[3], value) if match and match[3] else {}
@@ -132,7 +132,7 @@ class Parts:
         return options
 
     def name_of(self, value: Any, leave_out: Collection[str] = ()) -> str:
-        """The name under which a part is recorded: a short one, or `module:Name` with its options."""
+        """The name under which a part is recorded: a short name, or `module:Name` with options."""
         options = self.options_of(value)
         if isinstance(value, str):
             if (match := self.match(value)) is None:
@@ -142,7 +142,7 @@ class Parts:
             part = self.resolve(value)[0]
             home, defaults = _home(part), {key: word.default for key, word in _parameters(_class(part)).items()}
             options = {key: item for key, item in options.items() if repr(item) != repr(defaults.get(key))}
-        # The text of a function has its memory address, which would differ in every run.
+        # The repr of a function contains a memory address, which would differ in every run.
         words = [
             f"{key}={getattr(options[key], '__qualname__', None) or repr(options[key])}"
             for key in sorted(options.keys() - set(leave_out))
@@ -160,13 +160,13 @@ def _class(part: Any) -> Any:
 
 
 def _home(part: Any) -> str:
-    # In a spawned process the module of the script has another name.
+    # In a spawned process the script's module is called __mp_main__.
     return f"{_class(part).__module__.replace('__mp_main__', '__main__')}:{_class(part).__qualname__}"
 
 
 def _parameters(part: Any) -> Mapping[str, inspect.Parameter]:
     if isinstance(part, type) and part.__init__ is object.__init__:
-        # Python would compile the text of object's own signature, and nothing that is read may compile anything.
+        # For object's own signature Python would compile a text, and reading a file must not compile anything.
         return {}
     return inspect.signature(part).parameters
 

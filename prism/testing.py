@@ -1,11 +1,11 @@
-"""Checks for custom parts: `check_rule(MyRule(), store)` fails with a sentence if the rule breaks a promise.
+"""Checks for custom parts: `check_rule(MyRule(), store)` raises an error if the rule breaks a promise.
 
     from prism.testing import check_network, check_rule, tiny_store
 
     def test_my_rule_keeps_the_promises_of_a_rule(tmp_path):
         check_rule(MyRule(), tiny_store(tmp_path / "store"))
 
-Each check takes seconds on a CPU. It raises AssertionError, or the ConfigError of a part's first use in a run.
+Each check takes seconds on a CPU. It raises an AssertionError, or the ConfigError that a run would raise.
 """
 
 from collections import Counter
@@ -63,7 +63,7 @@ def write_store(
     flip: bool = True,
     std: float = 0.25,
 ) -> ClipStore:
-    """Write a store of frames (N, T, 3, H, W), uint8, whose sources are sorted by split and class."""
+    """Write a store of frames (N, T, 3, H, W) uint8; `sources` must be sorted by split and class."""
     path.mkdir(parents=True)
     frames.tofile(path / "frames.u8")
     (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
@@ -84,15 +84,15 @@ def write_store(
 
 
 def check_rule(rule: Any, store: ClipStore | str | Path) -> None:
-    """Check that an insertion rule proposes frames, the same for the same state."""
+    """Check that an insertion rule proposes frames, and always the same frames for the same state."""
     with _without_global_draws():
         _check_condensing(store, insertion=rule)
 
 
 def check_objective(objective: Any, store: ClipStore | str | Path) -> None:
-    """Check that an objective gives a loss for each class and the gradient of their sum, alike in every call."""
+    """Check that an objective gives a loss per class and the gradient of their sum, the same in every call."""
     with _without_global_draws():
-        # Two videos of a class, so that a mean over the wrong axis has another shape.
+        # Two videos per class, so that a mean over the wrong axis has another shape.
         loop = _check_condensing(store, objective=objective, vpc=2).start(CPU)
         objective, network = loop.objective, loop.networks.draw(1)
         real, clips = objective.real(loop.networks, 1), loop.render().detach().requires_grad_()
@@ -106,16 +106,16 @@ def check_objective(objective: Any, store: ClipStore | str | Path) -> None:
 
 
 def check_method(method: Any, store: ClipStore | str | Path) -> None:
-    """Check that a method renders clips of the store's shape, goes on from its state, and gives a set to save."""
+    """Check that a method renders clips of the store's shape, resumes from its state, and gives a valid set."""
     with _without_global_draws():
-        # A method's own options count, where a tiny number would be chosen.
+        # Options that the method sets win over the values in TINY.
         brought = {key: value for key, value in METHODS.options_of(method).items() if key in TINY}
         setup = _check_condensing(store, method=method, vpc=2, **brought)
         assert setup.start(CPU).render().requires_grad, "rendered clips must be differentiable in what is trained"
 
 
 def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
-    """Check that a network embeds and classifies each clip by itself, with values from a generator, and learns."""
+    """Check that a network embeds and classifies each clip alone, draws from its generator, and has gradients."""
     with _without_global_draws():
         one, other = (build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2))
         clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
@@ -138,12 +138,12 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
 
 
 def _check_condensing(store: ClipStore | str | Path, **options: Any) -> Setup:
-    """Check a first use of parts, and that a resumed run gives the bytes of one that was not stopped."""
+    """Check the first use of parts, and that a resumed run gives the same bytes as an uninterrupted run."""
     store = ClipStore.of(store)
     setup = Setup(store, resolve(with_options(CondenseConfig(), TINY | options)))
     whole, first, second = (setup.start(CPU) for _ in range(3))
     for loop in (whole, first, second):
-        loop.chunk.threads = 1  # Else a share of the clips may be one class, and none would be seen among others.
+        loop.chunk.threads = 1  # With more threads each may get a single class, which hides dependence on others.
     one, other = (check_first_use(loop) for loop in (whole, second))
     is_finite = bool(one.losses.isfinite().all() and one.gradients.isfinite().all())
     assert is_finite, "losses and their gradients must be finite"

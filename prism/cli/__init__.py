@@ -35,7 +35,7 @@ def run(command: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         text, code = "interrupted. Run the same command again.", 130
     except BrokenPipeError:
-        # The reader of our output has closed it, `| head` for one; the rest of it must not raise at exit.
+        # The reader of our output has closed it, such as `| head`; the unread rest must not raise at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
@@ -49,14 +49,14 @@ def run(command: Callable[[], Any]) -> int:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `prism` command."""
     if arguments is None:
-        # Threads that condense a batch side by side would each keep what they free.
+        # Threads that condense a batch in parallel would each keep the memory that they free.
         keep_freed_memory(in_one_pool=sys.argv[1:2] == ["condense"])
         set_environment()
-        # A verb that can be resumed has its own sentence; the others end as by Ctrl-C, and tidy up.
+        # SIGTERM ends a verb like Ctrl-C, so that it tidies up; a verb that can be resumed handles both itself.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # An encoding may lack a character of a message, such as ±, when all work is done.
+            # The terminal's encoding may lack a character such as ±, which must not fail a finished run.
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False)))

@@ -1,4 +1,4 @@
-"""Commands of `prism` made from functions: options come from the verb, their defaults from recipes."""
+"""Commands of `prism`, made from functions: options come from the verb, and recipes replace their defaults."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ Workers = Annotated[int | None, WHOLE, PLACED]
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """Options of a run of a verb. A command offers the options that its verb uses."""
+    """Options of a run of a verb; a command offers only those that its verb uses."""
 
     recipe: Annotated[list[Path] | None, FLAG] = None
     """TOML recipe with a table of this verb's options, or the name of one that prism recipes lists. Of several \
@@ -68,7 +68,7 @@ LOCAL = Running()
 
 
 def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill the options that the command line left open from the recipes it names."""
+    """Fill the options that the command line leaves open from the recipes that it names."""
     words = {argument.name: [token.value for token in argument.tokens] for argument in arguments}
     if (given := words.get("--recipe")) and commands:
         unknown = None if "--vpc" in words else 0
@@ -94,7 +94,7 @@ app = App(
 
 
 def command(config: type[Options] | None = None) -> Callable[[Verb], Verb]:
-    """Make a function, named after its verb, a command of `prism`; one without options has no recipes, either."""
+    """Decorator that makes a function, named after its verb, a command; without `config` it has no recipes."""
 
     def registered(function: Verb) -> Verb:
         hints = function.__annotations__
@@ -115,7 +115,7 @@ FLAT = Parameter(name="*")
 
 
 def _grouped(config: type[Options]) -> type:
-    """The options of a verb with groups and ranges for the help; calling this class makes a plain `config`."""
+    """A class like `config`, with groups and ranges for the help; calling it makes a plain `config`."""
     groups: dict[str, Group] = {}
     hints, fields = get_type_hints(config, include_extras=True), []
     for name, field in described(config).items():
@@ -134,16 +134,16 @@ def _default_and_range(limits: str, default: Any) -> str:
 
 
 def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -> type:
-    # Python puts such classes into the module `types`, and cyclopts takes them for simple types there.
+    # Python puts derived classes into the module `types`, where cyclopts takes them for simple types.
     namespace["__module__"] = __name__
-    # The methods of the base are kept: new ones for each class would take a tenth of the time of `prism --help`.
+    # The methods of the base are kept: making new ones would take a tenth of the time of `prism --help`.
     return make_dataclass(
         base.__name__, fields, bases=(base,), namespace=namespace, frozen=True, init=False, repr=False, eq=False
     )
 
 
 def verbs_with(option: str) -> list[str]:
-    """The verbs that have an option, as `--epochs`."""
+    """The verbs that have an option such as `--epochs`."""
     every = {verb: app[verb].assemble_argument_collection() for verb in app if not verb.startswith("-")}
     return [verb for verb, offered in every.items() if any(one.parse and option in one.names for one in offered)]
 
@@ -155,12 +155,12 @@ def reach_custom_parts(kind: Any, value: Any) -> None:
 
 
 def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> Any:
-    """Call a verb with a run as the command line describes it."""
+    """Call a verb with the run that the command line describes."""
     with opened(run.executor) as executor:
         how = Run(None, run.resume, run.overwrite, run.device, executor, run.progress)
         return verb(*inputs, run=how, **given)
 
 
 def say(text: str) -> None:
-    """Print lines for the user; what would move the terminal's cursor or colours is spelled out."""
+    """Print lines for the user, with control characters of the terminal spelled out."""
     print("\n".join(map(printable, text.split("\n"))), flush=True)

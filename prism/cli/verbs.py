@@ -190,7 +190,7 @@ def reproduce(
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": rows, "dry_run": dry_run}
     found = call(prism.reproduce, name, data, output, run=run, networks=networks, **chosen)
     if dry_run:
-        # On stdout, so that a shell can send them to a file.
+        # On stdout, so that a shell can write the commands to a file.
         for command in found.missing:
             say(command)
     else:
