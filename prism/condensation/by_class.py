@@ -1,11 +1,11 @@
-"""Condensation by shares of the classes, each computed by an executor, and the one set that they make together.
+"""Condensation in shares of the classes, which an executor computes side by side and which are joined to one set.
 
     .SET.shards/run.json                          identity of the run
     .SET.shards/00003.safetensors                 videos of the share from class 3 on, a set of its own
     .SET.shards/00003.safetensors.telemetry.jsonl telemetry of the share
     .SET.shards/.00003.safetensors.checkpoint     checkpoint of the share while it is condensed
 
-Another worker resumes the share of a lost one from its checkpoint.
+Where a worker is lost, another one resumes its share from the checkpoint.
 """
 
 import shutil
@@ -34,11 +34,11 @@ from prism.machine.text_io import canonical_json, parse_json, read_text
 
 PAUSE_SECONDS = 0.5
 MOST_SHARES = 16
-"""Every share draws all networks of the run: shares of one class each would make many GPUs slower than one."""
+"""Largest number of shares: each draws all networks of the run, so with many shares GPUs are slower than one."""
 
 
 def shares(num_classes: int) -> list[range]:
-    """Ranges of classes of about equal length, at most `MOST_SHARES`; they depend on nothing else."""
+    """At most `MOST_SHARES` ranges of class labels, of about equal length; a resumed run gets the same ones."""
     num = min(MOST_SHARES, num_classes)
     ends = [num_classes * i // num for i in range(num + 1)]
     return [range(first, last) for first, last in pairwise(ends)]
@@ -46,7 +46,7 @@ def shares(num_classes: int) -> list[range]:
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """Order to condense shares of the classes by `condense_classes`, as it is sent to a worker."""
+    """Order that is sent to a worker: condense shares of the classes, where `condense` is `condense_classes`."""
 
     condense: Callable[..., CondensedSet]
     store: ClipStore
@@ -73,9 +73,9 @@ class ClassOrder:
 
 
 def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
-    """The saved set of all classes, each share of which an executor condensed by itself.
+    """The saved set of all classes, whose shares an executor condenses independently of each other.
 
-    Its machines must see the folders of store and output as this one does. Finished shares stay for a resumed run.
+    All machines must find the store and the output at the same paths. A resumed run keeps finished shares.
     """
     if not setup.independent_classes:
         said = "the method, the objective, the insertion rule or the placement condenses all classes together"
@@ -96,7 +96,7 @@ def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
                 advance(len(share))
         order.store.check_unchanged()
         condensed = scored(_joined_set(found, setup), setup.held_out(run))
-        # The records of one share after the other, each from its own `start`.
+        # The telemetry of one share after the other, each with a `start` record of its own.
         parts = (telemetry_path(path).read_bytes() for path in found)
         write_atomically(telemetry_path(order.output), b"".join(parts))
         write_atomically(order.output, condensed.to_bytes())

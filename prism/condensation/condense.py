@@ -1,4 +1,4 @@
-"""The verb `prism condense`: checks, one run of the loop or one for each class, and the finished set."""
+"""The verb `prism condense`: checks, one run of the loop or one for each share of the classes, and the set."""
 
 import math
 import shutil
@@ -33,7 +33,7 @@ from prism.machine.provenance import check_same_run
 from prism.machine.run import Run, split_options
 
 LOW_ALIGNMENT, GOOD_ALIGNMENT, LARGE_ALIGNMENT = 0.3, 0.7, 2.0
-"""Bounds of the alignment, which is 1 if the videos differ between classes as the real clips do."""
+"""Alignment (1 is ideal) below which and above which a set is poor, and between them from where on it is good."""
 
 
 def condense(
@@ -49,9 +49,9 @@ def condense(
     Args:
         store: a clip store, or its folder.
         config: the method and its options.
-        run: the file to write and how: telemetry goes beside it, and a checkpoint while the run lasts. An executor
-            condenses at most 16 shares of the classes side by side, to the same set within rounding. With `resume`
-            a finished set is returned as it is.
+        run: the output, beside which telemetry is written, and a checkpoint while the run lasts; and how to run.
+            An executor condenses at most 16 shares of the classes side by side, to the same set within rounding.
+            With `resume` a finished set is returned as it is.
         checkpoint_seconds: time between two checkpoints; a kill loses no more than that.
         options: fields of `config` and of `prism.machine.run.Run`, as in `condense(store, vpc=5, output="set")`.
 
@@ -151,10 +151,10 @@ def check_finite(setup: Setup, loop: Condensation, step: Step) -> None:
 
 
 def finished_set(setup: Setup, loop: Condensation, source: dict[str, Any]) -> CondensedSet:
-    """The videos of a run as a set, if their storage can hold them."""
+    """The videos of a run as a set; a DivergedError where their storage cannot hold them."""
     store = setup.store
     store.check_unchanged()
-    # Storing the videos takes memory: their last gradients make room, and what the networks have freed.
+    # Storing takes memory: drop the last gradients, and give the system the memory that the networks have freed.
     loop.optimizer.zero_grad()
     give_back_freed_memory()
     encode = partial(setup.encode, trainable=loop.videos.trainable)
@@ -164,7 +164,7 @@ def finished_set(setup: Setup, loop: Condensation, source: dict[str, Any]) -> Co
 
 
 def sentence_of(condensed: CondensedSet) -> str:
-    """The score of a finished set on networks that it was not trained on, with a caution where it is poor."""
+    """Text on the score of a finished set under held-out networks, with a caution where the score is poor."""
     score = MatchScore(**condensed.source["unseen"])
     is_low, is_large = score.alignment < LOW_ALIGNMENT, score.alignment > LARGE_ALIGNMENT
     reading = "poor" if is_low or is_large else "good" if score.alignment >= GOOD_ALIGNMENT else "fair"
@@ -182,7 +182,7 @@ def sentence_of(condensed: CondensedSet) -> str:
 
 
 def finished(setup: Setup, output: Path | None) -> CondensedSet | None:
-    """The set of a finished run, or None; an ArtifactError if its place holds the set of another run."""
+    """The set if its run has finished, else None; an ArtifactError if `output` is the set of another run."""
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
     found = CondensedSet.load(output, [type(setup.example)])
@@ -194,9 +194,9 @@ def finished(setup: Setup, output: Path | None) -> CondensedSet | None:
 
 
 def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: None) -> CondenseConfig:
-    """The options, with those that the method fixes at its values and those without effect at their defaults.
+    """The options as they take effect: fixed ones at the values of the method, unused ones at their defaults.
 
-    `say` gets a sentence for each option that was chosen and so has no effect.
+    `say` is called with a caution for each chosen option without effect, or chosen for a part and the run alike.
     """
     given, fixed = chosen(config), METHODS.resolve(config.method)[0].fixed
     config, unused = replace(config, **fixed), set[str]()

@@ -1,4 +1,4 @@
-"""The set whose videos a condensation starts from, in place of mean clips, noise or real clips, and its record."""
+"""A given set: condensation starts from its videos (`--init FILE`), and records how it was made."""
 
 import hashlib
 from pathlib import Path
@@ -19,7 +19,7 @@ from prism.machine.text_io import canonical_json
 
 
 def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
-    """The set that `config.init` names, for videos to start as, or None; a ConfigError where it does not fit."""
+    """The set in the file that `config.init` names, else None; a ConfigError where it does not fit the options."""
     if config.init in STARTS:
         return None
     path, vpc = Path(config.init), config.vpc
@@ -40,7 +40,7 @@ def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
 
 
 def num_lost_keyframes(given: CondensedSet, config: CondenseConfig) -> int:
-    """Key-frames of a given set that no video starts with; sets of whole clips are there to lose some."""
+    """Number of a given set's key-frames that no video starts with; 0 for whole clips, which are to lose some."""
     if given.mask.all() or not METHODS.is_builtin(config.method):
         return 0
     first = initial_mask(given.render(), given.labels, config.initial_keyframes, config.placement)
@@ -48,9 +48,9 @@ def num_lost_keyframes(given: CondensedSet, config: CondenseConfig) -> int:
 
 
 def recorded_options(config: CondenseConfig, given: CondensedSet | None) -> dict[str, Any]:
-    """The options as a set records them, with the method of a given set and a digest of its options, not its path.
+    """The options as a set records them: `init` becomes the method of the given set and a digest of its options.
 
-    Given sets that differ in seeds alone are recorded alike.
+    The path is not recorded, nor are the seeds of a given set.
     """
     options = as_dict(config)
     if given is not None:

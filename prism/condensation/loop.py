@@ -25,10 +25,10 @@ class Step:
 
     Attributes:
         losses: (C,) one for each class.
-        keyframes: per video, after the iteration.
-        lr: learning rate of the first part that is trained.
-        matched: further numbers of the objective.
-        conflict: the scores of insertion; None where it is off.
+        keyframes: mean number per video, after the iteration.
+        lr: learning rate of the first trainable, after decay.
+        matched: further numbers that the objective records.
+        conflict: inner products of gradients, which insertion scores; None where insertion is off.
         inserted: (V, T) bool, the frames that became key-frames; None where insertion is off.
     """
 
@@ -56,7 +56,7 @@ class Step:
 class Condensation:
     """State of a condensation before its next `iteration`, which `step` does.
 
-    Its networks are those of the classes that are condensed, its rates those of each trained part before decay.
+    `networks` are limited to the condensed classes; `rates` are one learning rate per trainable, before decay.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Condensation:
         network = self.networks.draw(iteration)  # fresh random values (section 3.4)
         real = self.objective.real(self.networks, iteration)  # class means: of f(x) over the real batch
         clips = self.render()  # equation 3
-        matched = self.objective.match(network, real, clips, self.chunk)  # equation 8, a class at a time
+        matched = self.objective.match(network, real, clips, self.chunk)  # equation 8, by chunks
 
         self.optimizer.zero_grad()
         with deterministic(self.networks.device):
@@ -95,7 +95,7 @@ class Condensation:
 
     @property
     def decay(self) -> float:
-        """The share of the learning rates that is left: they fall along half a cosine, or stay."""
+        """Factor of the learning rates, from 1 down to 0 along half a cosine, or 1 throughout."""
         done = max(0, self.iteration - self.preparation) / max(1, self.config.iterations)
         return (1 + math.cos(math.pi * done)) / 2 if self.config.decay == "cosine" else 1.0
 
@@ -106,7 +106,7 @@ class Condensation:
             return None, None
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
-        # Skip the numbers of the classes before these, so that no class depends on which are condensed.
+        # Skip the random numbers of the classes before these: a class draws the same, whichever are condensed.
         before = self.networks.classes.start * self.config.vpc * mask.shape[1]
         draw = generator(self.config.seed, "insertion", self.iteration)
         torch.rand(before, generator=draw)
@@ -118,7 +118,7 @@ class Condensation:
         return state.conflict, proposed
 
     def tensors(self) -> dict[str, Tensor]:
-        """Tensors for a checkpoint beside the iteration; streams of randomness have no state."""
+        """The tensors of a checkpoint, which else needs only the iteration: random streams have no state."""
         momentum = {name: self.optimizer.momentum_buffers.get(part) for name, part in self.trained()}
         return self.videos.state() | {name: buffer for name, buffer in momentum.items() if buffer is not None}
 

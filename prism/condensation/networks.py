@@ -1,7 +1,7 @@
-"""Random networks, each with the mean embedding of each class of real clips under it (paper, section 3.4).
+"""Random networks, and the class means of real clips under each of them (paper, section 3.4).
 
-Everything about a network follows from its number: its values, its real clips, and their class means. Neither the
-videos nor their method, rule, rate or seed change them, so later runs find them beside the clips (`prepare.py`).
+The number of a network fixes its values, its real clips and their class means. The videos, their method, rule,
+rate and seed change none of these, so class means are kept beside the clips for later runs (`prepare.py`).
 """
 
 import copy
@@ -28,16 +28,16 @@ from prism.networks.network import Network, check_output
 T = TypeVar("T")
 
 BLOCK = 16
-"""Networks whose class means are computed, and kept, together."""
+"""Number of networks whose class means are computed together and kept in one file."""
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-"""Number formats in which real clips are embedded. Synthetic ones always are in float32, on a GPU as PyTorch has
-it (TF32): among the rounded values of a pooling window another one may be the largest, which moves their gradient
-by 4 % in TF32 and by 16 % in bfloat16 (an H100)."""
+"""Number formats in which real clips are embedded. Synthetic clips are always embedded in float32, which PyTorch
+computes as TF32 on a GPU. Rounding may change which value of a pooling window is the largest, and so moves the
+gradient of the clips: by 4 % in TF32, but by 16 % in bfloat16 (measured on an H100)."""
 FEW, MOST_ON_CPU, MOST_ON_GPU = 8, 64, 256
-"""Clips that first go through a network together; on a CPU few, so that their values stay in its caches."""
+"""Numbers of clips that first go through a network together: on a CPU from few on, so that they fit its caches."""
 REAL_BYTES, COPIES, GPU_COPIES = 64 * 2**20, 32, 160
-"""Memory of real clips that a CPU embeds together; and memory of a clip in a network as a multiple of its uint8
-pixels, within a factor of two (on a GPU with its gradient, at the published width)."""
+"""Bytes in a network of the real clips that a CPU embeds together; and the memory of a clip in a network, on a CPU
+and on a GPU (with its gradient, at the published width), as a multiple of its uint8 pixels, to a factor of two."""
 
 
 def number_format(config: Settings, device: torch.device) -> str:
@@ -48,9 +48,9 @@ def number_format(config: Settings, device: torch.device) -> str:
 
 
 class Chunk:
-    """Number of clips, `size` at first, that go through a network together: half as many where memory runs out.
+    """Number of clips that go through a network together: `size` at first, halved whenever memory runs out.
 
-    A CPU computes `threads` parts at a time, as many as PyTorch has threads.
+    A CPU computes `threads` such chunks side by side, one in each thread of PyTorch.
     """
 
     def __init__(self, size: int, device: torch.device | str = "cpu", clip_bytes: int = 0) -> None:
@@ -59,7 +59,7 @@ class Chunk:
 
     @classmethod
     def of(cls, store: ClipStore, device: torch.device, *, differentiated: bool = False) -> "Chunk":
-        """The chunk for clips of a store: by the free memory of a GPU; on a CPU by their size, for its caches."""
+        """The chunk for a store: by the free memory of a GPU; on a CPU few clips, or more small ones to embed."""
         clip_bytes = store.clip_bytes * (GPU_COPIES if device.type == "cuda" else COPIES)
         if device.type == "cuda":
             return cls(max(1, min(MOST_ON_GPU, (free_bytes(device) or 0) // clip_bytes)), device, clip_bytes)
@@ -67,17 +67,17 @@ class Chunk:
         return cls(max(FEW, fitting), device, clip_bytes)
 
     def map(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
-        """Results of parts of some work, in their order, the same each time; a CPU computes shares side by side.
+        """Results of consecutive parts of some work, in order and repeatable; a CPU computes some side by side.
 
         Args:
-            num: units of work, of so many `clips` each.
-            work: does the units from its first argument up to its second; in smaller parts where memory runs out.
+            num: number of units of work, each of which has `clips` clips.
+            work: the result of units first..last − 1; called with smaller ranges where memory runs out.
         """
         shares = min(self.threads, num)
         ends = [num * share // shares for share in range(shares + 1)]
 
         def share(first: int, last: int) -> list[T]:
-            # The thread's own number of threads: another one may set that of the process meanwhile.
+            # Again in this thread: another thread may change PyTorch's number of threads meanwhile.
             with deterministic(self.device):
                 return self._parts(first, last, work, clips)
 
@@ -100,7 +100,7 @@ class Chunk:
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
-            # After the handler: the error holds on to what the work had allocated.
+            # Outside of the handler, in which the error still holds the memory of the work.
             self._halve(last - first, clips)
         return found
 
@@ -117,25 +117,25 @@ class Chunk:
 
 
 def between_class_energy(means: Tensor) -> Tensor:
-    """Energy of the class means (C, D) around their common mean: a loss below it tells classes apart."""
+    """Sum of the squared distances of class means (C, D) from their mean: a loss below it separates classes."""
     with deterministic(means.device):
         return (means - means.mean(dim=0)).square().sum()
 
 
 class DrawnAhead:
-    """Values of the next `NUM` networks, drawn by threads of the CPU while a GPU computes under the one before."""
+    """Values of the next `NUM` networks, which CPU threads draw while a GPU computes with the current network."""
 
     NUM: ClassVar[int] = 3
 
     def __init__(self, network: Network, device: torch.device, draw: Callable[[nn.Module, int], None]) -> None:
-        # A custom network may fill itself by the generator of the process, which threads would share.
+        # A custom network may draw from PyTorch's global generator, which threads would share.
         num_threads = 1 if ":" in network.name else self.NUM
         self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(num_threads, "prism-draw")
         self.copies = deque((pinned_copy(network), cuda.Event()) for _ in range(self.NUM + 1))
         self.coming = deque[tuple[int, Future[tuple[nn.Module, cuda.Event]]]]()
 
     def give(self, network: Network, number: int, following: Iterable[int]) -> None:
-        """Copy the values of a number into a network on the GPU, and have those of the following ones drawn."""
+        """Copy the values of network `number` into a network on the GPU; start to draw those of `following`."""
         wanted = [number, *islice(following, self.NUM)]
         if [one for one, _ in self.coming] != wanted[: len(self.coming)]:
             wait(drawn for _, drawn in self.coming)
@@ -159,22 +159,22 @@ def _initialise(seed: int, name: str, network: nn.Module, number: int) -> None:
 
 
 class RandomNetworks:
-    """Random network of each iteration, with the mean embeddings of real clips under it.
+    """The random network of each iteration, and the mean embeddings of real clips under it.
 
-    Two calls are all that an objective needs: `draw(iteration)` gives the network, `real_clips(iteration)` the
-    real clips, one class after the other. `class_means(iteration)` is what most make of both.
+    An objective needs two calls: `draw(iteration)` gives the network, `real_clips(iteration)` the real clips, one
+    class after the other. Most objectives use `class_means(iteration)`, which is computed from both.
 
     Attributes:
-        network: built once for a run; networks of other names may draw its values meanwhile.
+        network: the only one in memory; `RandomNetworks` of other names also draw their values into it.
         store, config, device: the data set, the options, and where the network is.
-        feed: gives the pixels of its training clips.
+        feed: pixels of the store's training clips, for the device.
         classes: labels of the classes that are condensed.
-        number_of: the number of the network of an iteration.
+        number_of: maps an iteration to the number of its network.
         shows_stills: whether an iteration shows single frames of real clips, held for the length of a clip.
-        name: networks of different names have nothing in common.
-        trained: gives the networks that the objective has trained on all training clips, from 0, frozen.
-        file_of: gives the file of class means by what they follow from; None where they are not kept.
-        elsewhere: files that workers with another device have named, by block and whether its clips are still.
+        name: of the random streams: under another name the same number has other values and other real clips.
+        trained: maps a number, from 0, to a frozen network that was trained on all training clips.
+        file_of: maps all that class means depend on to their file; None where they are not kept.
+        elsewhere: files from workers with another device, by (block, whether its clips are stills).
     """
 
     def __init__(
@@ -218,13 +218,13 @@ class RandomNetworks:
         return self.of_classes(range(self.network.num_classes))
 
     def draw(self, iteration: int) -> Network:
-        """The network of an iteration, with fresh random values, frozen, in eval mode; until the next is drawn."""
+        """The network of an iteration, frozen, in eval mode; the next draw replaces its fresh random values."""
         return self.draw_number(self.number_of(iteration), map(self.number_of, count(iteration + 1)))
 
     def real_clips(self, iteration: int) -> Iterator[Tensor]:
         """Normalised real clips (n, C, T, H, W) of an iteration, one class after the other.
 
-        They are `config.batch_real` random ones, mirrored at random where that keeps the labels.
+        Each class has `config.batch_real` random ones, mirrored at random where mirroring keeps the labels.
         """
         batch = self._batch(self.number_of(iteration), self.shows_stills(iteration))
         counts = self.real.labels[batch[0]].unique_consecutive(return_counts=True)[1].tolist()
@@ -252,7 +252,7 @@ class RandomNetworks:
 
     @torch.no_grad()
     def compute_means(self, number: int, still: bool) -> Tensor:
-        """(C, D) float32 class means under the network of a number."""
+        """(C, D) float32 class means under network `number`."""
         self.draw_number(number, count(number + 1))
         batch, network = self._batch(number, still), self.real_network
         labels = self.real.labels[batch[0]] - self.classes.start
@@ -267,11 +267,11 @@ class RandomNetworks:
         embeddings = torch.cat(self.chunk.map(len(labels), embed))
         counts = send(torch.bincount(labels, minlength=len(self.classes)), self.device)
         with deterministic(self.device):
-            # Clips are grouped by class. `unsafe` spares a look at the counts, which would wait for the GPU.
+            # Clips are grouped by class. `unsafe` skips a check of the counts, which would wait for the GPU.
             return torch.segment_reduce(embeddings.double(), "mean", lengths=counts, unsafe=True).float()
 
     def draw_number(self, number: int, following: Iterable[int]) -> Network:
-        """The network of a number; for a GPU those of the following ones are drawn meanwhile."""
+        """The network with the values of `number`; for a GPU, threads draw those of `following` meanwhile."""
         # Networks of another name may have been drawn into the same memory meanwhile.
         drawn = self.config.network_seed, self.name, number, self.precision
         if any(getattr(one, "drawn", None) != drawn for one in (self.network, self.real_network)):
@@ -288,11 +288,11 @@ class RandomNetworks:
 
     @cached_property
     def _ahead(self) -> DrawnAhead:
-        # A method would keep this object, and its clips on the GPU, until Python looks for reference cycles.
+        # A bound method would keep this object, and its clips on the GPU, alive in a reference cycle.
         return DrawnAhead(self.network, self.device, partial(_initialise, self.config.network_seed, self.name))
 
     def _batch(self, number: int, still: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Real clips of a network: (n,) positions, whether each is mirrored, and the frame that it holds or -1."""
+        """Real clips of network `number`, (n,) each: position, whether mirrored, and time of the still or -1."""
         seed, num_frames = self.config.network_seed, self.store.num_frames
         batch, flips, view = (generator(seed, what, self.name, number) for what in ("batch", "flip", "view"))
         # Drawn for all classes, so that no class depends on which others are condensed.
@@ -314,6 +314,6 @@ class RandomNetworks:
 
 
 def real_batch(store: ClipStore, config: Settings) -> int:
-    """Real clips of each class that a network embeds, at most; those of the largest class for `batch_real` 0."""
+    """Largest number of real clips per class that a network embeds; for `batch_real` 0, of the largest class."""
     most = int(store.counts("train").max())
     return min(config.batch_real or most, most)

@@ -1,6 +1,6 @@
 """Objectives: comparisons of real and synthetic clips (paper, section 3.4), their curvature, held-out networks.
 
-Videos have more pixels than their networks have features and may fit these alone, so held-out networks score them.
+Videos have more pixels than networks have features, and may fit the networks of their run alone: hence the latter.
 """
 
 import math
@@ -19,20 +19,20 @@ from prism.machine.randomness import generator
 from prism.networks.network import Network
 
 SCORED_EVERY = 100
-"""Iterations between two scores: embedding with six networks costs two iterations, so 2 % of the time."""
+"""Iterations between two held-out scores, each of which takes as long as two iterations: 2 % of the time."""
 NUM_PROBES, POWER_STEPS = 3, 4
-"""Networks under which a curvature is measured, each with its own steep directions, and steps of its iteration."""
+"""Networks under which the curvature is measured, as each has its own steep directions; power steps for each."""
 REACH = 0.01
 """Length of the step over which a gradient's change is measured, as a share of the videos' norm."""
 
 
 @dataclass(frozen=True)
 class MatchLoss:
-    """The losses of an iteration's synthetic clips.
+    """Losses of the synthetic clips of an iteration, and their gradients.
 
     Attributes:
         losses: (C,) one for each class; the telemetry has their sum.
-        gradients: of that sum with respect to the clips, of the same shape and number format.
+        gradients: of the summed losses with respect to the clips, in the shape and number format of the clips.
         recorded: further numbers for the telemetry.
     """
 
@@ -44,14 +44,14 @@ class MatchLoss:
 class Objective:
     """Comparison of real and synthetic clips; the base of custom objectives.
 
-    An objective is a value: its fields are its options. Most override `loss`, many `real` as well. One whose
-    classes depend on each other, or that has gradients of its own, overrides `match`.
+    The fields of an objective are its options. Most objectives override `loss`, many `real` as well. An objective
+    whose classes depend on each other, or which computes gradients itself, overrides `match`.
 
     Attributes:
-        independent_classes: whether the loss of a class needs its own clips alone, so that many machines can work.
+        independent_classes: whether the loss of a class reads only its own synthetic clips; allows an executor.
         reads_class_means: whether `real` reads the class means of every iteration, which are then computed ahead.
-        trained: number of networks that are trained on all training clips ahead, for `networks.trained(number)`.
-        epochs: of their training.
+        trained: number of networks to train on all training clips before the run, for `networks.trained(number)`.
+        epochs: passes over the training clips in their training.
     """
 
     independent_classes: ClassVar[bool] = True
@@ -66,7 +66,7 @@ class Objective:
             networks: `networks.draw(iteration)` is the network, `networks.real_clips(iteration)` gives the real
                 clips (n, C, T, H, W), one class after the other. `networks.class_means(iteration)` is kept in the
                 store, and shared by later runs.
-            iteration: counted from 0. What is drawn must depend on nothing else, so that a run can be resumed.
+            iteration: counted from 0. Random draws must depend on nothing else, so that a run can be resumed.
         """
         return networks.class_means(iteration)
 
@@ -74,8 +74,8 @@ class Objective:
         """(c,) losses of some classes.
 
         Args:
-            real: (c, …) their rows of `real`.
-            embeddings: (c, vpc, D) of their synthetic clips, differentiable.
+            real: (c, …) rows of these classes in the result of the method `real`.
+            embeddings: (c, vpc, D) of the synthetic clips of these classes, differentiable.
         """
         raise ConfigError("the objective has neither loss(…) nor match(…). docs/extending.md shows one.")
 
@@ -83,9 +83,9 @@ class Objective:
         """Losses of the synthetic clips of an iteration and their gradients; by default those of `loss`.
 
         Args:
-            network: of this iteration; it embeds (N, C, T, H, W).
-            real: what `real` gave.
-            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, as many of each; not to change.
+            network: network of this iteration, which embeds clips (N, C, T, H, W).
+            real: the result of the method `real`.
+            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, equally many of each; read-only.
             chunk: how many clips go through the network together.
         """
 
@@ -99,9 +99,9 @@ class Objective:
 def matched_by_class(
     num: int, losses: Callable[[slice, Tensor], Tensor], clips: Tensor, chunk: Chunk
 ) -> MatchLoss:
-    """Losses and gradients of clips (V, T, C, H, W) of `num` classes, whose losses need their own clips alone.
+    """Losses and gradients of clips (V, T, C, H, W) of `num` classes, each loss a function of its class's clips.
 
-    `losses` gives (c,) losses of some classes and their clips as a network takes them, (n, C, T, H, W).
+    `losses` maps a slice of c classes, and their clips in a network's order (n, C, T, H, W), to losses (c,).
     """
     if not num or (vpc := len(clips) // num) < 1:
         raise ConfigError(f"an objective's real(…) must give a row for each class, got {num:,}.")
@@ -141,7 +141,7 @@ class CrossEntropy(DistributionMatching):
     suits every network, and g one of a few networks trained on all training clips, in turn.
 
     Attributes:
-        weight: 0 leaves the class means alone.
+        weight: of the cross-entropy; with 0 only the class means are matched.
     """
 
     weight: float = 0.3
@@ -179,10 +179,10 @@ class MatchScore:
     """Nearness of the mean embeddings of synthetic clips to the real class means, on average over networks.
 
     Attributes:
-        loss: the summed squared distance, as a multiple of the energy between the classes: the common mean of all
-            clips in the place of every video has 1.
-        alignment: Σ_c ⟨f_c − f̄, μ_c − μ̄⟩ / Σ_c ‖μ_c − μ̄‖² of synthetic means f and real means μ; 1 is ideal, 0
-            says nothing of the classes.
+        loss: summed squared distance of the means, divided by the between-class energy: 1 where every synthetic
+            mean is the mean of all real class means.
+        alignment: Σ_c ⟨f_c − f̄, μ_c − μ̄⟩ / Σ_c ‖μ_c − μ̄‖² of synthetic means f and real means μ; 1 is ideal, at 0
+            the synthetic means do not follow the classes.
         nearest: share of the classes whose synthetic mean is nearer to their own real mean than to any other.
     """
 
@@ -203,7 +203,7 @@ class MatchScore:
 
     @classmethod
     def mean(cls, scores: list["MatchScore"]) -> "MatchScore":
-        """The mean of every number, to four digits behind the point."""
+        """The mean of each number, rounded to four decimals."""
         rows = zip(*(asdict(score).values() for score in scores), strict=True)
         return cls(*(round(math.fsum(row) / len(scores), 4) for row in rows))
 
@@ -238,14 +238,14 @@ class HeldOutNetworks:
 
 @torch.no_grad()
 def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Tensor]], seed: int) -> float:
-    """The largest curvature λ of a loss, of which a relative learning rate is a share.
+    """The largest curvature λ of a loss; a relative learning rate is a multiple of 1/λ.
 
-    A loss sums over the features of an embedding, so its scale goes with the network, the size of the key-frames
-    and the number of videos. Its largest curvature takes all of that in: gradient descent on a quadratic diverges
-    from a rate of 2/λ on. It is found by power iterations on differences of gradients.
+    A loss sums over the features of an embedding, so its scale depends on the network, the size of the key-frames
+    and the number of videos. λ has the same scale: gradient descent on a quadratic diverges from a learning rate
+    of 2/λ on. Power iterations on differences of gradients find λ under each network.
 
-    `gradients(step)` are those under network `step` with respect to the tensors, which are moved and put back. λ
-    is the mean over the networks under which the loss depends on them; 0 where it does under none.
+    `gradients(number)` gives the gradients under a network with respect to the tensors, which are moved meanwhile
+    and then restored. The result is the mean of λ over the networks with a gradient, or 0 if none has one.
     """
     before = [tensor.clone() for tensor in tensors]
     reach, found = REACH * max(_norm(before), 1e-6), []

@@ -47,13 +47,13 @@ class CondenseConfig(Settings):
 real clips of which every frame is trained; `static-dynamic`, two static images and two dynamic memories for \
 each video with one hallucinator for all (Wang et al.). The last two fix the options that define them."""
     objective: Annotated[str, OBJECTIVES, OmitDefault()] = "distribution"
-    """How the real and the synthetic clips of a class compare: `distribution`, by the distance between their \
-mean embeddings (the paper); `cross-entropy`, by that and the cross-entropy of networks trained on real clips."""
+    """Loss of the synthetic clips of a class: `distribution`, squared distance of their mean embedding from the \
+real clips' (the paper); `cross-entropy`, this and their cross-entropy under networks trained on real clips."""
     insertion: Annotated[str, Group("When frames are inserted"), RULES] = "never"
-    """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
-or where gradients are far apart."""
+    """Frames that become key-frames: `gradient`, those whose gradients conflict (the paper); `never`, none; \
+`random`, as many random ones; `l2`, those whose gradients are far apart."""
     model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
     """Network whose random draws embed the clips."""
     storage: Annotated[str, Group("Storage"), STORAGES] = "float32"
-    """How the key-frames are stored: in a number format; or, except for static-dynamic, as `yuv420`, with colour \
-at half of the height and width, for which they are trained so; or as `h264` video."""
+    """Storage of the key-frames: a number format; or, except for static-dynamic, `yuv420`, with colour at half \
+of the height and width in training too; or `h264`, compressed video."""

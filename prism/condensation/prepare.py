@@ -1,4 +1,4 @@
-"""Preparation of a run: its parts and its network, made once; trained networks and class means; and its rates."""
+"""Preparation of a run: its parts, its network, trained networks, class means and learning rates."""
 
 import math
 import os
@@ -39,7 +39,7 @@ from prism.networks.trained import trained_network
 from prism.parts import Parts
 
 VIDEO_COPIES = 5
-"""Memory in float32 copies of all synthetic clips: clips, parts, gradients, momentum; within a factor of two."""
+"""Memory of a run in float32 copies of its clips (clips, parts, gradients, momentum), within a factor of two."""
 HELD_OUT_BATCH = 64
 """Largest number of real clips of each class over which held-out networks take class means."""
 STEP_NUMBERS = ("kind", "iteration", "loss", "keyframes", "lr", "seconds")
@@ -75,7 +75,7 @@ class Setup:
 
     @cached_property
     def source(self) -> dict[str, Any]:
-        """The record in a set of how it was made, but for the device."""
+        """The record of how the set is made, which the set holds, without the device."""
         options = recorded_options(self.config, self.given)
         made = {"method": options["method"], "config": options, "versions": versions()}
         given = {"init": self.given.fingerprint} if self.given else {}
@@ -84,15 +84,15 @@ class Setup:
     def encode(
         self, frames: Tensor, mask: Tensor, scale: int = 1, trainable: Collection[Trainable] = ()
     ) -> Encoding:
-        """Normalised key-frames in the storage of the options, as `Encode` describes it."""
+        """Normalised key-frames, encoded in the storage of the options: an `Encode`."""
         pixels, mask = self.store.normalisation.invert(frames.detach().cpu()), mask.cpu()
         check_storable("a key-frame", pixels[mask], self.storage.largest, self.config.storage, list(trainable))
         return self.storage.with_frames(pixels, mask, scale)
 
     def networks(self, device: torch.device, classes: range | None = None) -> RandomNetworks:
-        """The networks of all iterations; sets that differ in their seed have the same ones in other orders.
+        """The networks of all iterations; runs that differ in `seed` have the same networks in other orders.
 
-        Each stage of a method (single frames first, then whole clips) has an order of its own.
+        Each stage of a method (single frames first, then whole clips) orders its blocks of networks by itself.
         """
         first = self.method.preparation()
 
@@ -104,7 +104,7 @@ class Setup:
 
         def number_of(iteration: int) -> int:
             blocks, at = (prepared, iteration) if iteration < first else (moved, iteration - first)
-            # Behind the last iteration comes a number that nothing reads.
+            # Numbers are drawn ahead, beyond the last iteration too: they wrap around, and nothing reads them.
             return blocks[at // BLOCK % len(blocks)] * BLOCK + at % BLOCK
 
         return self.named_networks(device, classes, number_of=number_of, shows_stills=lambda i: i < first)
@@ -112,13 +112,13 @@ class Setup:
     def named_networks(
         self, device: torch.device, classes: range | None = None, config: CondenseConfig | None = None, **how: Any
     ) -> RandomNetworks:
-        """Networks of a name, whose class means the store keeps."""
+        """Networks whose random streams have the `name` in `how`; the store keeps their class means."""
         store, config, network = self.store, config or self.config, self.network
         if self.feed is None:
             allocate(network, device)
             self.feed = Feed(store.clips("train").frames, device)
         classes, trained = classes or range(len(store.classes)), partial(self.trained, device)
-        # The code of a custom network may change under one name.
+        # Those of a custom network are not kept, as its code may change under the same name.
         is_kept = NETWORKS.is_builtin(config.model)
         file_of = partial(CacheFile.of, store, "means", device=device) if is_kept else None
         return RandomNetworks(network, store, self.feed, config, classes, trained, file_of, **how)
@@ -129,14 +129,14 @@ class Setup:
             has = f"trained = {self.objective.trained} and epochs = {self.objective.epochs}"
             raise ConfigError(f"the objective reads trained network {number}, but has {has}. Set both.")
         if number not in self.all_trained:
-            # Sets that are compared have other network seeds, and so share no trained network.
+            # Another network seed shares no trained network, so that sets of several seeds are independent.
             seed = self.config.network_seed * self.objective.trained + number
             how = {"width": self.config.width, "epochs": self.objective.epochs, "seed": seed, "advance": advance}
             self.all_trained[number] = trained_network(self.store, self.config.model, device, **how)
         return self.all_trained[number]
 
     def held_out(self, run: Run) -> HeldOutNetworks:
-        """Networks with which no run trains, with their class means."""
+        """The held-out networks, with which no run trains, and their class means."""
         config = replace(self.config, batch_real=HELD_OUT_BATCH, network_seed=0)
         networks = self.named_networks(pick_device(run.device), config=config, name="unseen", block=1)
         blocks = {(number, False) for number in range(HeldOutNetworks.NUM)}
@@ -201,7 +201,7 @@ class Setup:
         return loop
 
     def unit_rate(self, loop: Condensation) -> float:
-        """The learning rate 1/λ at the start, measured on the first few classes, whichever are condensed."""
+        """The learning rate 1/λ at the start, on the first `PROBED` classes, or all if they are dependent."""
         every, first = len(self.store.classes), loop.preparation
         probed = loop.networks.of_classes(range(min(PROBED, every) if self.independent_classes else every))
         videos = self._videos(probed.device, probed.classes)
@@ -226,7 +226,7 @@ class Setup:
 
 
 def _of_worker(store: ClipStore, config: Any) -> Setup:
-    """The parts of a run with the default start: no network depends on it, so no worker need read a set."""
+    """The parts of a run for a worker that computes networks; `init` is default, as these need no given set."""
     return Setup(store, replace(config, init=CondenseConfig.init))
 
 
@@ -241,7 +241,7 @@ def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
 
 
 def check_first_use(loop: Condensation) -> MatchLoss:
-    """The match of an iteration in which nothing moves; a ConfigError where a part breaks a promise."""
+    """The losses of iteration 0, without a step; a ConfigError where a part returns the wrong type or shape."""
     store, config, classes = loop.networks.store, loop.config, loop.networks.classes
     network, clips, shape = loop.networks.draw(0), loop.render(), (store.num_frames, 3, *store.size)
     wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with gradient"
@@ -280,9 +280,9 @@ def _is_like(value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = Non
 
 
 def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[int, bool]], run: Run) -> None:
-    """Compute the missing class means of blocks of networks, here or by an executor; finished ones stay.
+    """Compute and keep the missing class means of blocks of networks, here or by an executor.
 
-    Where they cannot be kept, the run computes those of each network when it needs them.
+    An interrupted call keeps finished blocks. Where class means cannot be kept, each iteration computes its own.
     """
     files = {need: networks.kept(*need) for need in sorted(blocks)}
     if None in files.values() or not os.access(networks.store.place, os.W_OK):
@@ -303,7 +303,7 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
     stopped = "stopped; class means that are done are kept. Run the same command to continue."
     with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
         for need, name in completed(run.executor, keep, missing):
-            # A worker that has another device names its files otherwise.
+            # A worker with another device gives its files other names.
             networks.elsewhere[need] = replace(files[need], path=files[need].path.with_name(name))
             bar(block)
 
@@ -323,7 +323,7 @@ def _keep_elsewhere(
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
-    """Refuse, before anything long, videos that would take more than twice the memory that is free."""
+    """Refuse videos that would take more than twice the free memory, before anything long is computed."""
     give_back_freed_memory()
     needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
     if free is not None and needs > 2 * free:

@@ -32,12 +32,12 @@ def checkpoint_path(output: Path) -> Path:
 
 
 def shards_path(output: Path) -> Path:
-    """The classes of a run on an executor until all are done: hidden, beside its output."""
+    """Folder of the shares of classes from an executor, until all are done: hidden, beside the output."""
     return beside(output, ".{}.shards")
 
 
 def run_path(output: Path) -> Path:
-    """The identity of the run of the shards: their first file, and the first to be removed when all is done."""
+    """File with the identity of the run in `shards_path`: written first, and removed first when all is done."""
     return shards_path(output) / "run.json"
 
 
@@ -59,9 +59,9 @@ def damaged(path: Path, error: Exception) -> ArtifactError:
 
 
 class RunRecorder:
-    """Telemetry and checkpoints of a run that has locked its output, and the set at its end.
+    """Writer of the telemetry, the checkpoints and the final set of a run, which holds the lock of its output.
 
-    Where the run resumes, a checkpoint moves the loop forward. `seconds` include those before a kill.
+    For a resumed run it restores the loop from the checkpoint; `seconds` include the time up to that checkpoint.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RunRecorder:
         self.telemetry = TelemetryWriter(telemetry_path(output))
         try:
             if not (is_continued := run.resume and self.checkpoint.exists()):
-                # First of all: it must not outlive the telemetry that it counts on.
+                # Before the telemetry is emptied, whose bytes an old checkpoint counts.
                 discard(self.checkpoint)
             self.telemetry.keep(self._continue() if is_continued else 0)
         except BaseException:
@@ -125,7 +125,7 @@ class RunRecorder:
             raise Interrupted(f"{said}. Run the same command with --resume to continue.")
 
     def save_checkpoint(self) -> None:
-        """Save a checkpoint; a DivergedError where the next iteration could not go on from it."""
+        """Save a checkpoint; a DivergedError where one of its values is not finite."""
         self.store.check_unchanged()
         tensors = self.loop.tensors()
         if spoiled := [name for name, values in tensors.items() if not values.isfinite().all()]:

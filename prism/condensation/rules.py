@@ -18,7 +18,7 @@ from prism.machine.devices import send
 
 @dataclass(frozen=True)
 class Conflict:
-    """Relation of the gradient of each frame to those of the key-frames around it.
+    """Relation of the gradient of each frame to the gradients of the key-frames around it.
 
     Attributes:
         products: (V, T, 2) inner products with the key-frame before and after.
@@ -32,7 +32,7 @@ class Conflict:
 
     @classmethod
     def measure(cls, gradients: Tensor, mask: Tensor) -> "Conflict":
-        """The relation of gradients (V, T, C, H, W) of clips to those of the key-frames of a mask (V, T)."""
+        """The relation for gradients (V, T, C, H, W) of clips and a mask (V, T) of key-frames."""
         flat = gradients.flatten(2)
         gram = torch.bmm(flat, flat.transpose(1, 2))
         energy = gram.diagonal(dim1=1, dim2=2)
@@ -52,11 +52,11 @@ class InsertionState:
     """The state of an iteration from which a rule proposes frames.
 
     Attributes:
-        gradients: (V, T, C, h, w) of the loss by the rendered clips, grouped by class, at the key-frames' size.
+        gradients: (V, T, C, h, w) of the loss with respect to the clips, by class, reduced to key-frame size.
         mask: (V, T) bool, True at the frames that are key-frames already.
-        conflict: inner products and cosines of these gradients with those of the key-frames around them.
-        iteration: counted from the first one that moves the videos.
-        num_iterations: iterations that move the videos.
+        conflict: inner products and cosines of each frame's gradient with its key-frames' before and after.
+        iteration: counted from 0, after those of `Method.preparation`.
+        num_iterations: `config.iterations`, without those of `Method.preparation`.
         generator: of this iteration, on the CPU, for a rule that draws.
     """
 
@@ -71,9 +71,9 @@ class InsertionState:
     def measure(
         cls, gradients: Tensor, mask: Tensor, iteration: int, num_iterations: int, generator: torch.Generator
     ) -> "InsertionState":
-        """The state of these gradients and this mask, of which a rule gets a copy.
+        """The state for these gradients and a copy of this mask.
 
-        A frame that it marked in the mask of the videos would count as a key-frame, and hold no pixels.
+        Without the copy a rule could mark frames in the mask of the videos, as key-frames that hold no pixels.
         """
         conflict = Conflict.measure(gradients, mask)
         return cls(gradients, mask.clone(), conflict, iteration, num_iterations, generator)
@@ -84,8 +84,8 @@ class InsertionRule(ABC):
 
     Attributes:
         inserts: False for a rule that never proposes a frame, so that nothing is measured for it.
-        independent_classes: True promises that every video is scored by itself, and that what is drawn is one
-            `torch.rand` of the mask's shape, or nothing. Then the classes can be condensed on many machines.
+        independent_classes: True promises that every video is scored by itself, and that a rule that draws draws
+            one `torch.rand` of the mask's shape. Then the classes can be condensed on many machines.
     """
 
     inserts: ClassVar[bool] = True
@@ -131,8 +131,8 @@ class RandomPositions(GradientConflict):
 class L2Distance(InsertionRule):
     """Frames whose gradient is far from both neighbours' (paper, ablation C).
 
-    Far is √(2(1 − ε)) times the video's root mean square gradient: for gradients of equal norm that is
-    exactly a cosine below ε.
+    A distance is far above √(2(1 − ε)) times the root mean square of the gradient norms in the video: for
+    gradients of equal norm this is exactly a cosine below ε.
     """
 
     epsilon: float = 0.0

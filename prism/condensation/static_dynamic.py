@@ -19,10 +19,10 @@ from prism.networks.initial import initialise
 
 
 class StaticDynamicVideos(Videos):
-    """Static images and dynamic memories, two for each video, joined by a hallucinator.
+    """Static images and dynamic memories, two of each for every video, joined by a hallucinator.
 
-    The images come first, matched with held frames of real clips. Then they rest, and memories and hallucinator
-    are matched with whole clips, every iteration from a new draw of one image and one memory for each video.
+    First the images are trained, matched with held frames of real clips. Then they are fixed, and memories and
+    hallucinator are matched with whole clips; each iteration draws one image and one memory for every video.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class StaticDynamicVideos(Videos):
         ]
 
     def render(self, iteration: int) -> Tensor:
-        """Normalised clips: of every static image (2V, T, C, H, W), then of a draw for each video (V, …)."""
+        """Normalised clips (2V, T, C, H, W) of all static images in preparation, then (V, …), one draw a video."""
         if iteration < self.preparation:
             return self.static.unsqueeze(1).expand(-1, self.dynamic.shape[1], -1, -1, -1)
         drawn = combine(len(self.mask), generator(self.seed, "recombine", iteration))
@@ -83,7 +83,7 @@ class StaticDynamic(Method):
     other_rates: ClassVar[str] = "a --static-lr and --dynamic-lr ten times as large or small"
 
     def check(self, store: ClipStore, config: Settings) -> None:
-        """Refuse a storage for pictures, which memories are not."""
+        """Refuse `yuv420` and `h264`, which store pictures: memories are none."""
         if STORAGES.make(config.storage, config).number_format is None:
             promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
             raise config.refusal("storage", promise)
@@ -112,7 +112,7 @@ def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:
     turns = (num + counts - 1) // counts
     place = (counts.cumsum(0) - counts + within).flatten()
     times = torch.randint(store.num_frames, (len(place),), generator=generator(seed, "video frames"))
-    # The frame of a clip's first turn is drawn; the others follow from it, so that no two are the same.
+    # Of a clip that is taken several times the first frame is drawn and sets the others, so that all differ.
     first = torch.arange(len(place)).view_as(turn).gather(1, within)
     times = (times[first] + turn * store.num_frames // turns) % store.num_frames
     return store.clips("train").frames[chosen[place], times.flatten()]

@@ -16,15 +16,15 @@ from prism.errors import ConfigError, DivergedError
 from prism.machine.randomness import generator
 
 MEAN_OF = 64
-"""Largest number of real clips whose mean a video starts as."""
+"""Largest number of real clips in the mean that a video starts as."""
 
 Encode = Callable[[Tensor, Tensor, int], Any]
-"""Function from normalised frames (V, T, C, h, w), a mask (V, T) and the clips' scale to the encoding of a set."""
+"""Maps normalised frames (V, T, C, h, w), a mask (V, T) and the clips' scale H / h to the encoding of a set."""
 
 
 @dataclass(frozen=True)
 class Trainable:
-    """Tensors that the optimiser moves at one learning rate, and the option which sets that.
+    """Tensors that the optimiser moves at one learning rate, and the option that sets the rate.
 
     If `is_relative`, `lr` is a multiple of 1/λ, where λ is the largest curvature of the loss at the start.
     """
@@ -36,17 +36,17 @@ class Trainable:
 
 
 class Videos(ABC):
-    """The synthetic videos of a run; the base of those of a custom method.
+    """The synthetic videos of a run; the base of the videos of custom methods.
 
-    By default all parts have the learning rate of the key-frames: `lr`, or what `relative_lr` comes to.
+    By default all parts have the learning rate of the key-frames: `lr`, or `relative_lr` where `lr` is 0.
 
     Attributes:
         parts: the tensors that are trained, by name; a checkpoint holds them.
         labels: (V,), grouped by class.
-        mask: (V, T) bool, False at frames that an insertion rule may propose; here True everywhere.
-        trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
-        mean_keyframes: colour images stored per video; here every frame.
-        deviation: (3, 1, 1) of the real pixels, where the storage has coarse colour; else None.
+        mask: (V, T) bool, False at frames that an insertion rule may propose; by default True everywhere.
+        trainable: tensors that the optimiser moves; a tensor that an iteration does not render stays as it is.
+        mean_keyframes: mean number of colour images stored per video; by default of frames.
+        deviation: (3, 1, 1) standard deviations of the real pixels, if the storage has coarse colour; else None.
     """
 
     deviation: Tensor | None = None
@@ -66,7 +66,7 @@ class Videos(ABC):
     def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
         """Promote the proposed frames (V, T) bool; by default there are none, as every frame is a key-frame.
 
-        `momentum` is that of the first tensor that is trained, None before its first step.
+        `momentum` is the momentum of the first trainable tensor, None before its first step.
         """
         assert not proposed.any()
 
@@ -85,7 +85,7 @@ class Videos(ABC):
             part.copy_(state[name])
 
     def stored(self, encode: Encode, iteration: int) -> Any:
-        """The finished videos as a set stores them; by default every frame, as it is rendered, encoded."""
+        """The encoding of the finished videos for a set; by default of all frames, as they are rendered."""
         return encode(self.render(iteration), torch.ones_like(self.mask), 1)
 
 
@@ -93,9 +93,9 @@ class Method(ABC):
     """Representation of synthetic videos; the base of custom methods. Its fields are its options.
 
     Attributes:
-        fixed: the options that the method does not leave open: without them it would be another one.
+        fixed: values of the options that define the method, which a run cannot change.
         independent_classes: whether videos depend on no other class, so that many machines can condense them.
-        other_rates: the learning rates to try where the videos are little like their classes.
+        other_rates: learning rates that the caution of a set with low alignment recommends.
     """
 
     fixed: ClassVar[dict[str, Any]] = {}
@@ -110,22 +110,22 @@ class Method(ABC):
         """Raise a ConfigError for options that do not fit the store; by default for none."""
 
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
-        """One video as a set holds it, to refuse a storage before the first iteration; by default a grey one."""
+        """The encoding of one video, by default grey: an unfit storage fails here, before the first iteration."""
         frames = torch.zeros(1, store.num_frames, 3, *store.size)
         return encode(frames, torch.ones(1, store.num_frames, dtype=torch.bool), 1)
 
     def preparation(self) -> int:
-        """Iterations before those of `config.iterations`, without insertion, by default none.
+        """Number of iterations, without insertion, before those of `config.iterations`; by default 0.
 
-        They are matched with single frames of real clips, each held for the length of a clip.
+        Their real clips are stills: single frames, each held for the length of a clip.
         """
         return 0
 
 
 class KeyFrameVideos(Videos):
-    """Interpolated key-frames, dense (V, T, C, h, w) and normalised, with a mask of those that count.
+    """Videos of interpolated key-frames: normalised `frames` (V, T, C, h, w), with the `mask` of key-frames.
 
-    Gradients do not reach the other frames, so neither does momentum.
+    The other frames are not rendered, so no gradient or momentum reaches them.
     """
 
     def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
@@ -137,8 +137,8 @@ class KeyFrameVideos(Videos):
     def render(self, iteration: int = 0) -> Tensor:
         """Normalised clips (V, T, C, H, W), differentiable in the key-frames (equation 3).
 
-        In the metric of the clip (WᵀW)⁻¹ multiplies the gradient of the key-frames, so that a step along it moves
-        the clip along the part of its own gradient that they can express.
+        With metric `clip` the gradient of the key-frames is multiplied by (WᵀW)⁻¹, W being the interpolation: a
+        step then moves the clip along the part of the clip's gradient that key-frames can express.
         """
         frames, inverse = self.frames, self.inverse_gram
         if inverse is not None and torch.is_grad_enabled():
@@ -154,8 +154,8 @@ class KeyFrameVideos(Videos):
     def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
         """Promote the proposed frames (V, T) to key-frames, at their interpolated value (equation 7).
 
-        In the metric of the clip they take the momentum interpolated there, which leaves that of the clip as it
-        was; else they start with none.
+        With metric `clip` their momentum is interpolated as well, which leaves the momentum of the clip as it
+        was; with metric `parameter` they start without momentum.
         """
         if momentum is not None and self.metric == "clip":
             keyframes.insert(momentum, self.mask, proposed)
@@ -163,9 +163,9 @@ class KeyFrameVideos(Videos):
 
     @torch.no_grad()
     def start_as(self, clips: Tensor) -> None:
-        """Start with the key-frames of these clips; if all frames are learnable, with the clips that these render.
+        """Take the first key-frames from clips, as `placement` says; interpolate the others if all are trained.
 
-        Clips may be as small as the key-frames: enlarged clips of a set, when reduced, are not its key-frames.
+        Clips may have the size of the key-frames: those of a set would change if they were enlarged and reduced.
         """
         small = keyframes.reduce(clips, clips.shape[4] // self.frames.shape[4])
         first = initial_mask(small, self.labels, *self.initial).to(small.device)
@@ -186,16 +186,16 @@ class KeyFrameVideos(Videos):
         self._mark(state["mask"].to(self.frames.device))
 
     def stored(self, encode: Encode, iteration: int) -> Any:
-        """The key-frames alone, as small as they are."""
+        """The encoding of the key-frames alone, at their own size."""
         return encode(self.frames, self.mask, self.scale)
 
 
 def initial_mask(clips: Tensor, labels: Tensor, num_keyframes: int, placement: str) -> Tensor:
-    """The first key-frames (V, T) of videos that start as clips, as `placement` says; all frames for 0."""
+    """The mask (V, T) of the first key-frames of clips, by `placement`; every frame for `num_keyframes` 0."""
     num_keyframes = num_keyframes or clips.shape[1]
     if placement == "even":
         return keyframes.evenly_spread(len(clips), clips.shape[1], num_keyframes)
-    # Where errors are nearly equal, every device must choose alike.
+    # On the CPU, so that rounding on another device does not decide between errors that are nearly equal.
     clips, labels = clips.cpu(), labels.cpu()
     classes, which = labels.unique(return_inverse=True)
     if placement == "error" or len(classes) < 2:
@@ -209,7 +209,7 @@ class KeyFrames(Method):
     """Videos of interpolated key-frames, the paper's representation (section 3.1)."""
 
     def check(self, store: ClipStore, config: Settings) -> None:
-        """Refuse too many key-frames for a clip, insertion with none left, and sizes that do not divide."""
+        """Refuse more key-frames than frames, insertion where all are key-frames, and sizes that do not divide."""
         num, scale, (height, width) = config.initial_keyframes, config.keyframe_scale, store.size
         if not num and config.insertion != "never":
             said = f"condense.initial_keyframes = 0, but insertion rule {config.insertion!r} has none to insert"
@@ -226,7 +226,7 @@ class KeyFrames(Method):
         return encode(frames, keyframes.evenly_spread(1, store.num_frames, num_keyframes), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
-        """Mean clips, noise or real clips at their first key-frames, drawn for all classes; empty for a set."""
+        """Videos of mean clips, noise or real clips, the same whichever classes are condensed; zeros for a set."""
         scale, shape = config.keyframe_scale, (3, *(side // config.keyframe_scale for side in store.size))
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
@@ -258,9 +258,9 @@ def random_clips(store: ClipStore, config: Settings, classes: range) -> Tensor:
 
 
 def mean_clips(store: ClipStore, config: Settings, classes: range) -> Tensor:
-    """Means (V, T, C, H, W) of real clips, in pixels 0..1: the videos of a class share its clips out among them.
+    """Means (V, T, C, H, W) of real clips, in pixels 0..1: the clips of a class are split among its videos.
 
-    A mean is that of `MEAN_OF` clips at most, and of their mirror images where these keep the label.
+    At most `MEAN_OF` clips enter a mean, each with its mirror image where mirroring keeps the label.
     """
     clips = store.clips("train")
     means: list[Tensor] = []
