@@ -1,4 +1,4 @@
-"""Building networks: from a part, for clips of a shape, with or without memory for their values."""
+"""Construction of networks for clips of one shape, with values on a device, or without on the device `meta`."""
 
 import inspect
 import warnings
@@ -24,8 +24,8 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
     Args:
         model: a name, as `convnet3d` or `module:MyNetwork(depth=3)`, or a subclass of `Network`.
         device: where its parameters live; on `meta` it has neither memory nor values.
-        seed: of the values; those from which `prism.networks.training.train` starts with this seed.
-        arguments: `num_classes`, `num_frames` and `size` of `Network`; `width`, `hidden`, where 0 is as published.
+        seed: of the values; with this seed `prism.networks.training.train` starts from the same values.
+        arguments: `num_classes`, `num_frames`, `size` of `Network`; `width`, `hidden`, 0 for the published number.
 
     Raises:
         ConfigError: there is no such network, it lacks an option or initial values, or the clips are too small.
@@ -65,8 +65,8 @@ def build_for(store: ClipStore, model: Model, device: torch.device | str = "cpu"
 
 
 def allocate(network: Network, device: torch.device) -> Network:
-    """A network of the meta device, with memory in a fast layout, whose values `initialise` draws."""
-    # As `to_empty` does, which would import symbolic shapes: a third of a second of `prism evaluate`.
+    """The network, moved from the device `meta` to memory in a fast layout; `initialise` must draw its values."""
+    # Like `to_empty`, whose import of symbolic shapes would cost `prism evaluate` a third of a second.
     network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=device))
     if device.type == "cpu":
         lay_out(network, network.CPU_LAYOUT)

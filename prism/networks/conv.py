@@ -1,4 +1,4 @@
-"""A convolution of clips that is fast for clips of few colours, and so is its gradient with respect to them."""
+"""A 3D convolution that is fast for clips of few colours, as is its gradient with respect to the clips."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ FEW_COLOURS = 4
 
 
 class StridedConv3d(nn.Conv3d):
-    """`nn.Conv3d` with odd kernels and half a kernel of padding: its weights and values.
+    """`nn.Conv3d` with odd kernels and half a kernel of padding: the same weights and outputs, only faster.
 
     With few input channels, as condensation has them, the gradient of the input through frozen weights takes a
-    third of the time on a CPU and half of it on a GPU, and outputs in bfloat16 half of it on a GPU.
+    third of `nn.Conv3d`'s time on a CPU and half on a GPU; outputs in bfloat16 take half on a GPU.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -81,8 +81,8 @@ def polyphase_input_gradient(
 def folded(clips: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]) -> Tensor:
     """The convolution of `StridedConv3d` as one of stride 1: each block of r × s × u pixels becomes channels.
 
-    Matrix units of a GPU want many channels, by eights, and three colours are few: a stride of 2 × 2 makes twelve
-    of them. One more that is 1 everywhere carries the bias, which would be another pass over all outputs.
+    Matrix units of a GPU are fast for many channels, in multiples of eight. A stride of 2 × 2 makes twelve of
+    three colours. A further channel, 1 everywhere, carries the bias and saves a pass over all outputs.
     """
     phases, behind, ahead = _phases(weight, stride)
     after, before, t, r, h, s, w, u = phases.shape
@@ -108,8 +108,8 @@ def _phases(weight: Tensor, stride: tuple[int, ...]) -> tuple[Tensor, list[int],
     s · (q − j + ahead) + φ: a view splits it into differences (t, h, w) and phases (r, s, u).
     """
     halves = [side // 2 for side in weight.shape[2:]]
-    # q − j is at most p // s, for the first phase, and at least −(p / s rounded up), for the last one: outputs so
-    # far behind an input, and so far ahead of it, see the input.
+    # q − j is at most p // s (first phase) and at least −(p / s rounded up) (last phase): so far behind an input
+    # is the first output that sees it, and so far ahead the last one.
     behind = [half // step for half, step in zip(halves, stride, strict=True)]
     ahead = [-(-half // step) for half, step in zip(halves, stride, strict=True)]
     sides = [*zip(halves, stride, behind, ahead, strict=True)]

@@ -9,7 +9,7 @@ from torch import Tensor, cuda
 from prism.machine.devices import free_bytes, send
 
 AHEAD = 2
-"""Parts that may wait while a GPU computes on the one in front of them. More would only take more memory."""
+"""Parts that may wait while a GPU computes on the part before them. More would only take more memory."""
 SHARE = 0.5
 """Largest share of a GPU's free memory for a tensor that is kept there; the rest is for the computation."""
 
@@ -17,8 +17,8 @@ SHARE = 0.5
 class Feed:
     """Rows (n, ...) of a tensor on the CPU, for a device.
 
-    A GPU keeps the whole tensor if it takes at most half of the free memory. Else it copies a part from pinned
-    memory while it computes on the part before, and the next one is gathered: three parts at most.
+    A GPU keeps the whole tensor if it takes at most half of the free memory. Else three parts are there at most:
+    the GPU computes on one while it copies the next from pinned memory, and the CPU gathers the one after.
     """
 
     def __init__(self, source: Tensor, device: torch.device) -> None:
@@ -43,7 +43,7 @@ class Feed:
         self._waiting.append(computing.record_event())
         if len(self._waiting) > AHEAD:
             self._waiting.popleft().synchronize()
-        # PyTorch keeps pinned memory for the next part, and gives it out when the copy is made.
+        # PyTorch reuses pinned memory for another part once the copy from it is made.
         gathered = torch.empty(len(positions), *self.source.shape[1:], dtype=self.source.dtype, pin_memory=True)
         torch.index_select(self.source, 0, positions, out=gathered)
         with cuda.stream(self._copies):

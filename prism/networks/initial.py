@@ -1,4 +1,4 @@
-"""Initial values: PyTorch's own where a layer has no others, drawn from a generator that the caller names."""
+"""Initial values of networks, drawn from a given generator: by PyTorch's distributions, or a layer's own."""
 
 import copy
 import math
@@ -13,9 +13,9 @@ from prism.errors import ConfigError
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
     """Draw fresh initial values of a network in place; running statistics of normalisation layers start anew.
 
-    PyTorch's layers get the distributions that PyTorch gives them, a layer with a method `initialise(generator)`
-    its own; a ConfigError where no values are known, or only those that PyTorch draws globally. The generator is
-    of the CPU: a GPU's numbers depend on how many cores it has.
+    A layer with a method `initialise(generator)` draws its own values, PyTorch's layers have PyTorch's
+    distributions; a ConfigError for any other layer with values, as for one that draws in `reset_parameters()`.
+    The generator is on the CPU: a GPU's numbers depend on how many cores it has.
     """
     if any(value.device.type != "cpu" for value in _held(network)):
         drawn = pinned_copy(network)
@@ -59,7 +59,7 @@ def set_values(network: nn.Module, values: torch.Tensor) -> None:
 
 
 def lay_out(network: nn.Module, layout: torch.memory_format) -> None:
-    """Change the layout in memory of the weights of 3D convolutions, which their outputs then have as well."""
+    """Set the memory layout of the weights of 3D convolutions, whose outputs then have the same layout."""
     for weight in network.parameters():
         if weight.dim() == 5:
             weight.data = weight.data.to(memory_format=layout)
@@ -70,7 +70,7 @@ def _held(network: nn.Module) -> list[torch.Tensor]:
 
 
 def _fill(layer: nn.Module, generator: torch.Generator) -> None:
-    """Draw the values of a layer of PyTorch's as its `reset_parameters` does, which draws globally."""
+    """Draw the values of a PyTorch layer like its `reset_parameters`, which uses the global generator."""
     match layer:
         case nn.modules.batchnorm._NormBase() | nn.GroupNorm() | nn.LayerNorm() | nn.RMSNorm() | nn.PReLU():
             # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.

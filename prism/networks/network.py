@@ -1,4 +1,4 @@
-"""Networks: `embed` and `forward` on float clips, for clips of one shape."""
+"""The base of networks, which embed and classify float clips of one shape, and a dropout that a seed repeats."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
@@ -16,12 +16,12 @@ class Network(nn.Module, ABC):
     `hidden` may also be given as options of a verb; any others as `module:MyNetwork(depth=3)`, or in Python as
     `functools.partial(MyNetwork, depth=3)`.
 
-    It promises:
+    A network promises:
 
     - In eval mode no clip's embedding or logits depend on the others in its batch.
     - All its tensors are parameters or buffers, each in one place. Values that `__init__` sets are lost: layers of
       PyTorch are drawn by `prism.networks.initial.initialise`, any other module that holds values itself by its
-      method `initialise(generator)`, which is called after those of the modules inside.
+      method `initialise(generator)`, which is called after the modules inside have been drawn.
     - A layer that draws while it trains has an attribute `generator`, which training sets, as `Dropout` has.
 
     Args:

@@ -54,7 +54,7 @@ class RecurrentNetwork(Network):
 
     def train(self, mode: bool = True) -> "RecurrentNetwork":
         super().train(mode)
-        # Without dropout the layer computes the same in both modes, but cuDNN differentiates only this one.
+        # Without dropout both modes compute the same, but cuDNN differentiates only in training mode.
         self.recurrent.train()
         return self
 
@@ -68,7 +68,7 @@ class CnnGru(RecurrentNetwork):
 
 
 class CnnLstm(RecurrentNetwork):
-    """CNN+LSTM: the hidden size is that of the features of a frame, 8192 at 64×64: half a billion weights."""
+    """CNN+LSTM: the hidden size is the number of features of a frame, 8192 at 64×64: half a billion weights."""
 
     NAME = "cnn-lstm"
     LAYER = nn.LSTM

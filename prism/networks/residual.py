@@ -62,8 +62,8 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        # As many channels between space and time as give the block the weights of 3×3×3 convolutions
-        # (Tran et al., section 3.5); torchvision uses the number of the first convolution for both.
+        # Channels between space and time, such that the block has as many weights as with 3×3×3 convolutions
+        # (Tran et al., section 3.5); as in torchvision, both convolutions have the number of the first.
         between = 27 * before * after // (9 * before + 3 * after)
         strides = (stride, stride, stride)
         self.residual = nn.Sequential(

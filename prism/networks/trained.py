@@ -1,4 +1,4 @@
-"""Networks trained on a store's training clips, and the embeddings of these, kept beside them."""
+"""Networks trained on a store's training clips, whose values the store keeps, and embeddings under them."""
 
 from contextlib import suppress
 from typing import Any
@@ -22,7 +22,7 @@ from prism.networks.training import outputs_of, train, within_memory
 BATCH_SIZE = 32
 """Clips that are trained on, and embedded, at a time."""
 DRAWS = 10
-"""Largest number of networks that are drawn one after the other, until one tells clips apart."""
+"""Largest number of networks that are drawn and trained, one after the other, until one separates clips."""
 
 
 def trained_network(
@@ -40,11 +40,11 @@ def trained_network(
     A small network may die while it is trained. It then embeds all clips alike, and another one takes its place.
 
     Args:
-        model: a custom one is trained every time, as its code may change; the store keeps the values of others.
+        model: a custom network is trained every time, as its code may change; the store keeps others' values.
         width: channels of its first block; 0 for the published number.
         epochs: passes over all training clips; 0 leaves it random.
         seed: of its initial values and its training.
-        advance: called with the epochs that are done.
+        advance: called after every epoch, or once with the number of epochs if the store has the values.
 
     Raises:
         DivergedError: ten networks have died.
@@ -64,12 +64,12 @@ def trained_network(
 
 
 def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: Advance) -> None:
-    """Train a network until it tells clips apart."""
+    """Train a network, from other initial values until it separates clips."""
     clips = store.clips("train")
-    # An objective may request one while it differentiates nothing.
+    # An objective may request a network where gradients are switched off.
     with deterministic(next(network.parameters()).device), within_memory(), torch.enable_grad():
         for draw in range(DRAWS):
-            # Not the seed itself, with which an evaluation trains a network.
+            # Derived, as `prism evaluate` trains a network with the seed itself.
             how = {"seed": derive_seed(seed, "embedder", draw), "advance": no_progress if draw else advance}
             with suppress(DivergedError):
                 train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), flip=store.flip, **how)

@@ -21,7 +21,7 @@ from prism.networks.options import Schedule
 from prism.networks.sgd import SGD
 
 Draw = Callable[[Generator], Clips]
-"""Clips that are drawn anew in every epoch; their number and labels stay."""
+"""Draws the clips of an epoch from a generator; their number and labels are the same in every epoch."""
 
 within_memory = partial(
     explained,
@@ -40,23 +40,23 @@ def train(
     flip: bool | Tensor,
     advance: Advance = no_progress,
 ) -> float:
-    """The mean loss of the last epoch of a training: SGD with momentum 0.9 and weight decay 5e-4.
+    """Train a network by SGD with momentum 0.9 and weight decay 5e-4; returns the mean loss of the last epoch.
 
-    The network starts from fresh initial values. Without an epoch it stays as it was drawn, and the loss is 0.
+    The network starts from fresh initial values, where it stays with 0 epochs; the loss is 0 then.
 
     Args:
         network: its values are replaced.
-        clips: on the CPU; batches move to the network's device. A function draws them anew in every epoch.
-        seed: seed of initial values, order, dropout, flips and shifts.
-        flip: True mirrors a clip at random each time that it is shown, a mask (N,) of booleans the same clips.
+        clips: on the CPU; batches move to the network's device. A `Draw` is called in every epoch.
+        seed: seed of initial values, order, dropout, flips, shifts and drawn clips.
+        flip: True mirrors a clip at random each time that it is shown, a bool mask (N,) the same clips every time.
         advance: called after every epoch.
 
     Raises:
         DivergedError: the loss is not finite.
     """
     device = next(network.parameters()).device
-    # Each kind of draw has a stream of its own: without flips the order stays. All are drawn on the CPU, alike for
-    # every device, but for dropout masks: they are many, and are drawn where they are used.
+    # Each kind of draw has its own stream: without flips the order stays the same. All are drawn on the CPU, to be
+    # the same for every device, except dropout masks, which are too many to be sent.
     initialise(network, generator(seed, "init"))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
@@ -97,7 +97,7 @@ def train(
 
 
 def _trained(network: nn.Module, inputs: Tensor, batches: str) -> Tensor:
-    """Outputs in training; a ConfigError where a layer, as BatchNorm1d, cannot do with a batch of one clip."""
+    """Outputs in training; a ConfigError where a layer, as BatchNorm1d, cannot be trained on a single clip."""
     try:
         return network(inputs)
     except ValueError as error:
@@ -122,7 +122,7 @@ def outputs_of(
     flips: Generator | None = None,
     method: Literal["embed", "forward"] = "forward",
 ) -> Tensor:
-    """Outputs (N, …) of a method of a network, on the CPU; `flips` mirrors half of the clips.
+    """Outputs (N, …) of a method of a network, on the CPU; `flips` draws which clips are mirrored, half of them.
 
     The network is left in eval mode. Unless each batch is standardised, no row depends on its batch.
     """
