@@ -31,7 +31,7 @@ from prism.networks.training import Draw, diverged, guessed_right, outputs_of, t
 STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 GUESSES = {"top1": 1, "top5": 5}
 NUM_WINDOWS, TEST_BATCH = 3, 64
-"""Of protocol wang2024: random windows of each test video that are scored, and clips at a time."""
+"""Protocol wang2024: number of random windows that are scored of each test video, and clips per scored batch."""
 
 
 def evaluate(
@@ -47,8 +47,8 @@ def evaluate(
 ) -> Result:
     """Train fresh networks on a set and score them by their guesses of each real clip's class.
 
-    Nothing is chosen on the clips that score: every network is scored once, after its last epoch. No seed draws
-    from another one, so a resumed result has the runs of an uninterrupted one.
+    Nothing is chosen on the scored clips: every network is scored once, after its last epoch. Seeds share no
+    random draws, so a resumed result has the runs of an uninterrupted one.
 
     Args:
         condensed: the set, or its file. None with `train`.
@@ -99,7 +99,7 @@ def evaluate(
             check_same_run(f"result '{path}'", found.identity, result.identity)
             result = replace(result, runs=found.runs)
             if not task.missing(result):
-                # Where it lacks networks, the others that it has: the lacking ones are not requested now.
+                # It has all requested seeds. If it lacks others, which an earlier run requested, leave those out.
                 return found.of_seeds(config.all_seeds) if found.num_missing else found
         # Clips or a network that do not fit are refused once here, and not by every worker.
         passes(store, config)
@@ -136,7 +136,7 @@ def subject_of_store(source: ClipStore, path: str, store: ClipStore, config: Eva
     source.require_vpc(config.train_vpc, "evaluate.train_vpc")
     num_clips = config.train_vpc * len(source.classes) or len(source.positions("train"))
     num_bytes = num_clips * source.clip_bytes
-    # After another cut of the splits a video keeps its class, path and length.
+    # Videos are compared by class, path and length, which do not change when the splits are cut otherwise.
     trained, scored = (
         {(one.label, one.path, one.video_frames) for one in map(some.sources.__getitem__, some.positions(split))}
         for some, split in ((source, "train"), (store, config.split))
@@ -184,7 +184,7 @@ def passes(store: ClipStore, config: EvaluateConfig) -> list[Clips]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Training of the network of a seed on a set, or on training clips of a store, and its scoring by `store`."""
+    """Training of one network per seed on `source`, and its scoring on clips of `store`; called with the seed."""
 
     store: ClipStore
     config: EvaluateConfig
@@ -274,7 +274,7 @@ class Evaluation:
         seeds, epochs, diverged = self.missing(result), self.config.epochs, list[DivergedError]()
         total, done = epochs * self.config.seeds, epochs * (self.config.seeds - len(seeds))
         with progress_bar("Evaluating", total, "epochs", enabled=run.progress, done=done) as advance:
-            # The epochs of an executor are not seen here: those of a network are counted when it is done.
+            # The epochs of an executor's workers are not seen here, so they are counted when a network is done.
             steps = epochs if run.executor else 0
             # Networks side by side share the rendered clips. An executor is sent the set, which is smaller.
             task = self if run.executor else replace(self, source=self.rendered(), advance=advance)
@@ -295,7 +295,7 @@ class Evaluation:
         return result
 
     def result(self, label: str | None, output: Path | None) -> Result:
-        """The result without networks."""
+        """The result before any network is scored."""
         store, subject, recordings = self.store, self.subject, self.recordings
         split = "test-random" if self.is_wang2024 else self.config.split
         data = Data(

@@ -12,10 +12,10 @@ PROTOCOLS = {
     "clean": "The protocol clean normalises and scores every clip by itself.",
     "wang2024": "The protocol wang2024, of earlier work, standardises every batch and scores random windows.",
 }
-"""Protocols, each with the sentence of a page on it; every one scores a network after its last epoch.
+"""Protocols, each with the sentence that pages show of it; both score a network after its last epoch.
 
-Under wang2024 Wang et al. print, for a condensed set, the largest mean on the test clips over all checkpoints of a
-condensation. Here one set is scored: no maximum.
+For wang2024 note that Wang et al. print the largest mean on the test clips over all checkpoints of a condensation;
+here the finished set alone is scored.
 """
 
 
@@ -28,7 +28,7 @@ class EvaluateConfig(Options, section="evaluate"):
     width: Annotated[int, between(0, 4096)] = 0
     """Channels of the network's first block; 0 for the published number."""
     hidden: Annotated[int, between(0, 65536)] = 0
-    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0: as published, for cnn-lstm gigabytes."""
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 as published (cnn-lstm: gigabytes)."""
     seeds: Annotated[int, at_least(1)] = 3
     """Networks to train, with seeds seed, seed + 1, …"""
     seed: int = 0
@@ -42,8 +42,8 @@ class EvaluateConfig(Options, section="evaluate"):
     shift: Annotated[float, SHARE] = 0.0
     """Largest random shift of a training clip in time, down and across, as a share of its extent; the paper: 0."""
     max_grad_norm: Annotated[float, between(0, 1e6)] = 0.0
-    """A longer gradient of a training step is shortened to this norm, over all weights; 0, as in the paper's \
-schedule, sets no limit. Networks that are shown a handful of clips may die without one."""
+    """Largest norm of a training step's gradient over all weights, to which a longer one is shortened; 0, as in \
+the paper's schedule, sets no limit. Networks trained on a handful of clips may die without a limit."""
     train_vpc: Annotated[int, at_least(0)] = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
     flip: Annotated[Literal["protocol", "always", "once", "never"], OmitDefault()] = "protocol"
@@ -53,8 +53,8 @@ protocol does: clean always; wang2024 never for a set, once for the clips of --t
     split: Annotated[Split, Group("Scoring")] = "test"
     """Real clips to score on; choose settings on val, report test."""
     protocol: Literal["clean", "wang2024"] = "clean"
-    """How clips are shown: `clean` normalises and scores every clip by itself; `wang2024` is that of Wang et \
-al., for numbers beside theirs. Both score a network after its last epoch."""
+    """How clips are shown: `clean` normalises and scores every clip by itself; `wang2024`, the protocol of Wang \
+et al., gives numbers to compare with theirs. Both score a network after its last epoch."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
         """Protocol wang2024 scores on test clips only, and fixes when clips are mirrored."""

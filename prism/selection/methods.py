@@ -61,7 +61,7 @@ class Herding(Selection):
 
 
 class KCenter(Selection):
-    """The clip nearest the mean, then each time the one farthest from those chosen (Sener and Savarese, 2018)."""
+    """The clip nearest the mean, then each time the farthest from all chosen clips (Sener and Savarese, 2018)."""
 
     def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
         chosen = [int((embeddings - embeddings.mean(dim=0)).norm(dim=1).argmin())]

@@ -30,20 +30,20 @@ class SelectConfig(Options, section="select"):
     takes: Annotated[int, at_least(0)] = 1
     """Real clips that each video stands for; 1 is a coreset. With more, every epoch of training shows a random \
 subset of the stored clips, vpc of each class (Okanovic et al., arXiv 2305.18424), so the set holds vpc·takes of \
-each. 0 stores as many as the smallest class has."""
+each class. 0 takes as many as the smallest class allows."""
     seed: int = 0
     """Seed of the choice. Herding and k-center draw nothing: --embedder-seed makes other sets of them."""
     storage: Annotated[str, Group("Storage"), STORAGES] = "uint8"
     """Number format of the stored frames (uint8 keeps real clips exactly), `yuv420`, with colour at half \
 of the height and width, or `h264`, compressed video."""
     quality: Annotated[int, between(0, 100)] = 35
-    """h264: what the compression keeps, 0 to 100; the constant rate factor is 51 − 0.51·quality."""
+    """h264: quality of the compression, 0 to 100; the constant rate factor is 51 − 0.51·quality."""
     model: Annotated[str, Group("The network of herding and k-center"), NETWORKS] = "convnet3d"
     """Herding and k-center: network that embeds the training clips."""
     width: Annotated[int, between(0, 4096)] = 0
-    """Channels of its first block; 0 for the published number."""
+    """Channels of the network's first block; 0 for the published number."""
     epochs: Annotated[int, at_least(0)] = 50
-    """Passes over all training clips that it is trained for; 0 leaves it random. The store keeps \
+    """Passes over all training clips in the network's training; 0 leaves it random. The store keeps \
 the network for every vpc."""
     embedder_seed: int = 0
-    """Seed of its initial values and its training."""
+    """Seed of the network's initial values and training."""

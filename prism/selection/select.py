@@ -32,8 +32,8 @@ def select(
 
     Args:
         store: a clip store, or its folder.
-        config, run: which clips are chosen and how they are stored, and how it runs.
-        options: fields of `SelectConfig` and of `prism.machine.run.Run`, in place of those above.
+        config, run: which clips are chosen and how they are stored; where the set is written, and how to run.
+        options: fields of `SelectConfig` and of `prism.machine.run.Run`, in place of those of `config` and `run`.
 
     Raises:
         ConfigError: a class has fewer training clips than `vpc` · `takes`, or no encoder has the storage.
@@ -67,7 +67,7 @@ def select(
         if run.path is not None:
             write_atomically(run.path, condensed.to_bytes())
             if run.overwrite:
-                # The telemetry is that of the overwritten set.
+                # Telemetry beside the output belongs to the set that was overwritten.
                 discard(telemetry_path(run.path))
     return condensed
 
