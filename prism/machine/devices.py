@@ -13,7 +13,7 @@ from prism.errors import ConfigError, EngineError
 if TYPE_CHECKING:
     import torch
 
-CGROUPS = Path("/sys/fs/cgroup")  # What a container may take: version 2, and in `memory` version 1.
+CGROUPS = Path("/sys/fs/cgroup")  # Limits of a container: of cgroups version 2, and in `memory` of version 1.
 
 
 def pick_device(name: "str | torch.device") -> "torch.device":
@@ -38,11 +38,11 @@ def pick_device(name: "str | torch.device") -> "torch.device":
 
 
 def free_bytes(device: "torch.device") -> int | None:
-    """Memory that a device, or the container, can still give, in bytes; None where the system does not tell."""
+    """Free bytes of a device's memory, within the limit of a container; None if the system reports none."""
     import torch
 
     if device.type == "cuda":
-        # PyTorch keeps what it has freed.
+        # PyTorch keeps memory that it has freed, and can use it again.
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + kept
     with contextlib.suppress(OSError):
@@ -57,7 +57,7 @@ def free_bytes(device: "torch.device") -> int | None:
     return None
 
 
-# cuDNN and cuBLAS also fail so where they find no memory to work in.
+# Some of these are errors of cuDNN and cuBLAS when they find no memory for their own work.
 _EXHAUSTED = re.compile(
     "can't allocate memory|find an engine|error: out of memory|ALLOC(ATION)?_FAILED|CUBLAS_STATUS_NOT_INITIALIZED",
     re.I,
@@ -66,7 +66,7 @@ _LOST = re.compile("CUDA error|CUDNN_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)")
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether smaller parts would help: memory, of a CPU or a GPU, is exhausted."""
+    """Whether memory, of a CPU or a GPU, is exhausted, so that smaller parts would help."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or bool(_EXHAUSTED.search(str(error)))
@@ -74,11 +74,11 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 @contextlib.contextmanager
 def explained(smaller: str, again: str) -> Iterator[None]:
-    """Turn an exhausted memory into a ConfigError, and a GPU that fails into an EngineError, of one sentence.
+    """Turn the error of exhausted memory into a ConfigError, and that of a failed GPU into an EngineError.
 
     Args:
         smaller: the options that save memory.
-        again: advice how to go on after a lost GPU.
+        again: advice on how to go on after the GPU has failed.
     """
     try:
         yield
@@ -92,8 +92,8 @@ def explained(smaller: str, again: str) -> Iterator[None]:
 
 
 def set_environment() -> None:
-    """Set what PyTorch reads when it is imported. For programs: a library must not decide it."""
-    # By default its threads keep their cores busy between their turns. Ten clips of 8×64×64 that go through a
+    """Set environment variables that PyTorch reads when it is imported. Only programs may do so, not a library."""
+    # By default waiting threads keep their cores busy. With PASSIVE, ten clips of 8×64×64 that go through a
     # network of width 16 side by side take 0.7 of the time on two cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # cuBLAS works in memory of a fixed size, so that its sums repeat.
@@ -102,7 +102,7 @@ def set_environment() -> None:
 
 def send(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
     """A tensor on a device; where it comes from the CPU, without waiting for what the device does."""
-    # The way back must wait: its values would be read before they are there.
+    # A copy to the CPU must wait: else its values could be read before they have arrived.
     return tensor.to(device, non_blocking=tensor.device.type == "cpu")
 
 
@@ -131,13 +131,13 @@ def deterministic(device: "torch.device") -> Iterator[None]:
 
 
 def rounding(device: "torch.device") -> list[str | bool]:
-    """Settings that decide how a device rounds, beside the versions; of a CPU only that it is one."""
+    """Settings that, beside the versions, decide how a device rounds: its type; of a GPU its name and TF32."""
     import torch
 
     if device.type != "cuda":
         return [device.type]
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    # PyTorch before 2.9 has one setting for all of cuDNN; later ones refuse to tell it where its parts differ.
+    # PyTorch before 2.9 has one setting for all of cuDNN; later versions refuse to read it if its parts differ.
     if hasattr(cudnn, "conv"):
         said = [part.fp32_precision for part in (cudnn.conv, cudnn.rnn, matmul)]
     else:
@@ -151,14 +151,14 @@ LARGEST = 2**31 - 1
 
 
 def keep_freed_memory(*, in_one_pool: bool = False) -> None:
-    """Let the process keep what it frees, until it ends. For programs: a library must not decide it.
+    """Let the process keep freed memory until it ends. Only programs may do so, not a library.
 
-    glibc gives freed tensors back to Linux, which clears and maps every page anew: a training step takes 0.85 of
-    the time without, the class means of a network 0.75. With another C library nothing happens.
+    By default glibc gives freed tensors back to Linux, which clears and maps every page anew. Kept memory saves
+    15 % of a training step and 25 % of the class means of a network. Another C library is left as it is.
 
     Args:
-        in_one_pool: all threads share what is kept: DM on a tenth of MiniUCF takes 443 MiB and not 732, networks
-            side by side up to 1.18 times as long. To be called before there is a second thread.
+        in_one_pool: whether all threads share kept memory; only before a second thread starts. DM on a tenth of
+            MiniUCF then takes 443 MiB and not 732, but networks side by side up to 1.18 times as long.
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -169,6 +169,6 @@ def keep_freed_memory(*, in_one_pool: bool = False) -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Give the system what the process keeps, before free memory is measured."""
+    """Give freed memory that the process has kept back to the system."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,7 +1,7 @@
 """Computation of independent items, in this process, its threads or by an executor, and the signals that stop it.
 
 An executor is any `concurrent.futures.Executor`, whose threads, processes or machines see the same files. The
-function that it calls must be one that can be pickled.
+function that it calls must be picklable.
 """
 
 import os
@@ -91,7 +91,7 @@ def opened(address: str | None) -> Iterator[Executor | None]:
     try:
         # A client that is given no address fails half-built, and then cannot be closed.
         get_address_host_port(address)
-        # No heartbeat or log of ours opens a port: a client only calls.
+        # A client only calls out: nothing here opens a port.
         client: Any = Client(address, timeout=20, set_as_default=False)
     except (OSError, ValueError) as error:
         raise EngineError(f"no Dask scheduler answers at '{address}': {error or type(error).__name__}.") from None
@@ -140,13 +140,13 @@ _HERE = threading.local()
 def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Executor | None]:
     """The executor of a run for `num` networks, or threads of this process; None where one thread computes them.
 
-    A GPU is busy with one network. A CPU is not, since each of them computes in one thread: without a number of
-    `workers` as many are computed side by side as keep all cores busy. PyTorch releases Python's lock while it
-    computes, so threads are as fast as processes, and share the clips. All end with the first error, or Ctrl-C.
+    One network keeps a GPU busy. On a CPU each network computes in one thread, so `workers` of them are computed
+    side by side; by default as many as keep all cores busy. PyTorch releases Python's lock while it computes, so
+    threads are as fast as processes, and share the clips. All end with the first error, or Ctrl-C.
     """
     import torch
 
-    # An executor may have the device that this machine has not.
+    # The workers of an executor may have a device that this machine lacks.
     if run.executor is not None or (device := pick_device(run.device)).type != "cpu":
         yield run.executor
         return
@@ -155,8 +155,8 @@ def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Execut
         yield None
         return
     stopped = threading.Event()
-    # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
-    # `deterministic` sets it again in each thread: it finds one, and so restores one while others still compute.
+    # A thread inherits PyTorch's number of threads when it first computes, so it is 1 before the pool begins.
+    # Each thread enters `deterministic` too, which then finds 1, and restores 1 while other threads still compute.
     pool = ThreadPoolExecutor(num, "prism-network", setattr, (_HERE, "stopped", stopped))
     with deterministic(device), pool:
         try:
@@ -169,7 +169,7 @@ def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Execut
 
 
 def workers_for(num_networks: int, num_threads: int) -> int:
-    """Networks to train side by side: in rounds of equal size (three on two cores are one); no core idles."""
+    """Number of networks to train side by side: rounds of about equal size, no idle core; 3 on 2 cores are one."""
     rounds = max(1, num_networks // num_threads)
     return -(-num_networks // rounds)
 

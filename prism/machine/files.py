@@ -24,7 +24,7 @@ def file_sha256(path: Path) -> str:
 
 
 def beside(path: Path, name: str) -> Path:
-    """The file beside an output whose name, in `name`, stands for `{}`; an output such as `.` is refused."""
+    """The path beside an output, by the name `name`, where `{}` is the output's; an output as `.` is refused."""
     if not path.name:
         raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
     return path.with_name(name.replace("{}", path.name))
@@ -42,9 +42,9 @@ def check_output(path: Path, overwrite: bool) -> None:
 
 
 def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entries: Collection[str]) -> None:
-    """Like `check_output`, for a folder: one is replaced if it has the file `mark` and no others than `entries`.
+    """Like `check_output`, for a folder: replaced only if it has the file `mark` and nothing but `entries`.
 
-    Entries are paths in such a folder, of files or of folders that may hold anything. The output is locked.
+    Entries are paths in the folder, of files or of folders with any content. The caller holds the output's lock.
     """
     discard_older(path)
     check_output(path, overwrite)
@@ -61,7 +61,7 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entri
 
 
 def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:
-    """Like `check_output`, for a file, which replaces neither a folder nor anything of `reads`, its inputs."""
+    """Like `check_output`, for a file; also refuse a folder, and a path that is or lies in an input of `reads`."""
     there = [Path(read) for read in reads if isinstance(read, str | Path) and os.path.exists(read)]
     if path.exists() and any(path.samefile(read) or read.resolve() in path.resolve().parents for read in there):
         raise OutputError(f"output '{path}' is what is read. Choose another path.")
@@ -85,7 +85,7 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_folder(output: Path, name: str = PARTIAL) -> Iterator[Path]:
-    """An empty folder beside an output, as `beside` names it; what the block does not rename is removed."""
+    """An empty folder beside an output, named by `beside`; removed after the block, unless that renames it."""
     folder = beside(output, name)
     try:
         with writing(folder):

@@ -36,8 +36,8 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """Show how much of `total` (None: unknown) is done: in one line of a terminal, elsewhere in a line a minute.
 
-    The block gets a function to call with the steps that are done since the last call, from any thread. Those of
-    an earlier run, `done`, do not count for the rate.
+    The block gets a function to call with the steps that are done since the last call, from any thread. The rate
+    leaves out the `done` steps of an earlier run.
     """
     if not enabled:
         yield no_progress

@@ -34,7 +34,7 @@ class Run:
         overwrite: replace an output that exists.
         device: where networks run: `auto` takes a GPU if there is one, `cpu`, `cuda`, or `cuda:1`.
         executor: computes independent items in place of this process, on machines that see the same files.
-        progress: show it on stderr; by default where a terminal or a notebook shows that.
+        progress: show the progress on stderr; by default if stderr is shown by a terminal or a notebook.
     """
 
     output: str | Path | None = None

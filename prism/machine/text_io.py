@@ -31,8 +31,8 @@ def parse_json(text: str) -> Any:
 def typed(kind: Any, value: Any, name: str = "it") -> Any:
     """A value of untrusted JSON as an annotation has it: dataclasses from objects, tuples from lists.
 
-    A whole number that is no seed lies in 0..2^60. `True` is no number, and 1 is no float. Anything else is a
-    ValueError, whose sentence calls the whole `name`.
+    Whole numbers must be in 0..2^60 − 1, except seeds. `True` is no number, and 1 is no float. Anything else is a
+    ValueError, whose sentence names the key, or for the whole value `name`.
     """
     origin, of = get_origin(kind) or kind, get_args(kind)
     if kind is Any:
@@ -57,7 +57,7 @@ def typed(kind: Any, value: Any, name: str = "it") -> Any:
 
 
 def as_text(name: str) -> str:
-    """The name of a file, or a word of a command line, with what is no UTF-8 spelled out."""
+    """The name of a file, or a word of a command line, with bytes that are not UTF-8 as escapes."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -94,7 +94,7 @@ def printable(text: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """First line of an error's message within a sentence, without its number and file; else its name."""
+    """First line of an error's message, for use in a sentence, without errno and file; else the type's name."""
     text = getattr(error, "strerror", None) or "".join(str(error).splitlines()[:1])
     return text[:1].lower() + text[1:].rstrip(".") or type(error).__name__
 
