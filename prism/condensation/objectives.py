@@ -1,6 +1,6 @@
 """Objectives: comparisons of real and synthetic clips (paper, section 3.4), their curvature, held-out networks.
 
-Videos have more pixels than networks have features, and may fit the networks of their run alone: hence the latter.
+Videos have more pixels than networks have features, and may fit only their own networks: held-out ones score them.
 """
 
 import math

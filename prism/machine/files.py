@@ -24,7 +24,7 @@ def file_sha256(path: Path) -> str:
 
 
 def beside(path: Path, name: str) -> Path:
-    """The path beside an output, by the name `name`, where `{}` is the output's; an output as `.` is refused."""
+    """The path `name` beside an output, where `{}` is the name of the output; an output such as `.` is refused."""
     if not path.name:
         raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
     return path.with_name(name.replace("{}", path.name))
