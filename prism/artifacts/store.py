@@ -111,7 +111,7 @@ def recording_in(path: str, pattern: str) -> str:
 def clips_csv(sources: Iterable[ClipSource]) -> str:
     """The text of `clips.csv`."""
     sources = list(sources)
-    columns = list(COLUMNS)[: None if any(source.recording for source in sources) else -1]
+    columns = list(COLUMNS) if any(source.recording for source in sources) else list(COLUMNS)[:-1]
     return csv_text(columns, ([getattr(source, key) for key in columns] for source in sources))
 
 

@@ -244,11 +244,12 @@ class RandomNetworks:
 
     def kept(self, block: int, still: bool) -> Any:
         """The file of the class means of a block of networks; None where they are not kept."""
-        if self.file_of is None or (block, still) in self.elsewhere:
-            return self.elsewhere.get((block, still))
+        if self.file_of is None:
+            return None
         key = {"model": self.network.name, "width": self.config.width or self.network.WIDTH, "name": self.name}
         key |= {"seed": self.config.network_seed, "clips": real_batch(self.store, self.config), "block": block}
-        return self.file_of(key | {"precision": self.precision, "view": "held_frames" if still else "whole_clips"})
+        key |= {"precision": self.precision, "view": "held_frames" if still else "whole_clips"}
+        return self.elsewhere.get((block, still)) or self.file_of(key)
 
     @torch.no_grad()
     def compute_means(self, number: int, still: bool) -> Tensor:

@@ -119,9 +119,8 @@ class Setup:
             self.feed = Feed(store.clips("train").frames, device)
         classes, trained = classes or range(len(store.classes)), partial(self.trained, device)
         # Those of a custom network are not kept, as its code may change under the same name.
-        is_kept = NETWORKS.is_builtin(config.model)
-        file_of = partial(CacheFile.of, store, "means", device=device) if is_kept else None
-        return RandomNetworks(network, store, self.feed, config, classes, trained, file_of, **how)
+        cache = partial(CacheFile.of, store, "means", device=device) if NETWORKS.is_builtin(config.model) else None
+        return RandomNetworks(network, store, self.feed, config, classes, trained, cache, **how)
 
     def trained(self, device: torch.device, number: int, advance: Advance = no_progress) -> Network:
         """A network that was trained on all training clips; the store keeps its values."""
