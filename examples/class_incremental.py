@@ -12,6 +12,7 @@ task before the last task, less that at the end, as a mean over all tasks but th
 answers, so some of it is no loss: the first task begins with two answers, and ends with all.
 """
 
+import json
 import math
 import random
 from argparse import ArgumentParser, Namespace
@@ -26,6 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import prism
+from prism.machine.provenance import provenance
 from prism.networks.convnet3d import ConvNet3D
 
 CLASSES_OF_A_TASK, BATCH, RATE = 2, 10, 0.005
@@ -121,6 +123,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="two or more: networks, orders, random clips")
     parser.add_argument("--steps", type=int, default=25, help="of ten clips, for each new class")
     parser.add_argument("--split", default="test", choices=["val", "test"], help="choose the steps on val")
+    parser.add_argument("--output", type=Path, help="JSON file for the scores of every seed")
     given = parser.parse_args()
     if given.seeds < 2:
         parser.error(f"--seeds is {given.seeds}, but an error needs two or more")
@@ -133,6 +136,7 @@ def main() -> None:
     memories |= {f"pixels {size}": lambda seed, size=size: of_pixels(real, size) for size in given.pixels}
     memories |= {name: lambda seed, name=name: of_set(Path(name.format(seed=seed))) for name in given.sets}
     print("| memory | bytes of a class | clips | accuracy, % | forgetting |", "|---|---:|---:|---|---|", sep="\n")
+    rows = []
     for name, memory_of in memories.items():
         ends, lost, old = [], [], None
         for seed in range(given.seeds):
@@ -145,11 +149,15 @@ def main() -> None:
             ends.append(fmean(end))
             bests = [max(row[task] for row in before[task:]) for task in range(len(before))]
             lost.append(fmean(bests) - fmean(end[: len(bests)]) if bests else 0.0)
-        kept = f"{old.num_bytes:,.0f} | {old.num_clips:.3g}" if old else "0 | 0"
+        num_bytes, num_clips = old[:2] if old else (0, 0)
         means = [
             f"{fmean(some):.1f} ± {stdev(some) / math.sqrt(len(some)):.1f} ({len(some)})" for some in (ends, lost)
         ]
-        print(f"| {name} | {kept} | {' | '.join(means)} |", [round(end, 1) for end in ends], flush=True)
+        print(f"| {name} | {num_bytes:,.0f} | {num_clips:.3g} | {' | '.join(means)} |", flush=True)
+        scores = {"accuracy": [round(end, 3) for end in ends], "forgetting": [round(one, 3) for one in lost]}
+        rows.append({"name": name, "bytes": num_bytes, "clips": num_clips, **scores})
+        if given.output:
+            given.output.write_text(json.dumps({"rows": rows, "provenance": provenance()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

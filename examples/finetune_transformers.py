@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler, TensorDataset
 from transformers import VideoMAEConfig, VideoMAEForVideoClassification
 
 import prism
+from prism.machine.provenance import provenance
 
 BATCH, RATE = 10, 1e-3
 
@@ -64,11 +65,13 @@ def main() -> None:
     parser.add_argument("exports", nargs="*", help="folders; {seed} in a name stands for the number of the seed")
     parser.add_argument("--seeds", type=int, default=5, help="two or more: networks, and sets where they have one")
     parser.add_argument("--steps", type=int, default=200, help="of ten clips")
+    parser.add_argument("--output", type=Path, help="JSON file for the scores of every seed")
     given = parser.parse_args()
     if given.seeds < 2:
         parser.error(f"--seeds is {given.seeds}, but an error needs two or more")
     real, judges = (prism.load(given.store.path, split=split, output_format="TCHW") for split in ("train", "test"))
     print("| trained on | videos | accuracy, % |", "|---|---:|---|", sep="\n")
+    rows = []
     for name in (*given.exports, "all real clips"):
         scores, videos = [], real
         for seed in range(given.seeds):
@@ -76,7 +79,10 @@ def main() -> None:
             videos = real if name == "all real clips" else exported(Path(name.format(seed=seed)))
             scores.append(accuracy(trained(given.store, videos, given.steps), judges))
         mean = f"{fmean(scores):.1f} ± {stdev(scores) / math.sqrt(len(scores)):.1f} ({len(scores)})"
-        print(f"| {name} | {len(videos)} | {mean} |", scores, flush=True)
+        print(f"| {name} | {len(videos)} | {mean} |", flush=True)
+        rows.append({"name": name, "videos": len(videos), "accuracy": scores})
+        if given.output:
+            given.output.write_text(json.dumps({"rows": rows, "provenance": provenance()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
