@@ -9,6 +9,7 @@ the seeds s of videos and of random networks, and is scored by four networks of 
 """
 
 import argparse
+import json
 import math
 import os
 import re
@@ -19,13 +20,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count, product, takewhile
 from pathlib import Path
 from statistics import fmean
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.results import UNLEARNED, Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
-DOCS = ("index", "results", "bytes", "ablations", "transfer")
+DOCS = ("results", "bytes", "ablations", "transfer", "uses")
 PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
 NETWORKS = 4
 NARROW = 30, 16, 250
@@ -171,6 +172,16 @@ BESIDE_DEFAULT = {
     "yuv420": "coarse colour",
 }
 """Rows of a main table whose leads over the default stand below it."""
+USED = {
+    "default": "**the default**",
+    "ce": "**recipe `cross-entropy`**",
+    "packed": "**`packed` in H.264**",
+    "random": "random clips",
+    "pixels": "pixels",
+    "coded": "coded",
+    "lowest": "coded, lowest quality",
+}
+"""Labels of the sets of uses.sh, and of pixels."""
 K = TypeVar("K")
 Row = tuple[str, list[Result], Sequence[Estimate | None]]
 """A name, results, and leads over other rows, None where there is none."""
@@ -272,6 +283,11 @@ def top1(results: list[Result]) -> str:
     return sample_of(results).in_percent + " †" * is_unlearned(results)
 
 
+def over_sets(sample: Sample) -> str:
+    """A score with its error, without the numbers of sets and networks."""
+    return sample.in_percent.partition(" (")[0]
+
+
 def results_by_row(court: str, rows: Iterable[str]) -> dict[str, list[Result]]:
     every = {row: found for row in rows if (found := results_of(court, row))}
     if not every:
@@ -364,7 +380,7 @@ def main_table(court: str) -> str:
     found = with_one_kind_of_small_clips(results_by_row(court, rows))
     best = best_of(found, CORESETS)
     if not best or len(found[best]) == 1:
-        return table({row: found[row] for row in found if court not in RATES or row not in CORESETS}, {})
+        return table(found, {})
 
     def epochs(row: str) -> dict[str, list[Result]]:
         others = schedules(court)[1:] if is_unlearned(found[row]) else []
@@ -475,6 +491,14 @@ def validation(_: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def rates(_: str) -> str:
+    """Scores on validation clips of methods at rates near their best, on each kind of data."""
+    rows = [row for row in ROWS if row not in CORESETS]
+    courts = {"signs": "rates-signs", "spoken digits": "rates-lips", "ucf101-21": "rates-ucf101-21"}
+    every = {name: results_by_row(court, rows) for name, court in courts.items()}
+    return "\n".join([*side_by_side(every, "VPC 1", 1), ""])
+
+
 def headline(_: str) -> str:
     """Main rows of the signs and of ucf101-21, for a first page; after more epochs if they were not learned."""
     names = {row: ROWS[row][0] for row in ("random", "herding", "mean", "static-dynamic", "published")}
@@ -487,7 +511,7 @@ def headline(_: str) -> str:
             found = results_of(court, row)
             if is_unlearned(found):
                 found = results_of(schedules(court)[-1], row) or found
-            cells += [kilobytes(found), sample_of(found).in_percent.partition(" (")[0]]
+            cells += [kilobytes(found), over_sets(sample_of(found))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
@@ -519,6 +543,45 @@ def by_network(court: str) -> str:
     return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
 
 
+def used(what: str, court: str) -> list[tuple[str, dict[str, Any], Sample]]:
+    """Rows of an example's results: the label, what was measured, and the accuracies of all seeds."""
+    every = json.loads((RESULTS / f"uses/{what}-{court}.json").read_text(encoding="utf-8"))["rows"]
+    # The name of a row is the path of its sets, as in uses.sh, or a word of the example and a number.
+    kinds = (Path(row["name"]).name.removeprefix(f"{court}-").partition("-{seed}")[0] for row in every)
+    labels = (USED.get(kind.rstrip(" 0123456789"), kind) for kind in kinds)
+    samples = (Sample({seed: [one / 100] for seed, one in enumerate(row["accuracy"])}) for row in every)
+    return list(zip(labels, every, samples, strict=True))
+
+
+def memories(court: str) -> str:
+    """Memories by bytes, and leads of condensed ones over coded clips of as many bytes or more.
+
+    Recipe `cross-entropy` is left out, as its networks know classes that have not arrived yet.
+    """
+    every = sorted(used("memory", court), key=lambda some: some[1]["bytes"])
+    every = [some for some in every if some[0] != USED["ce"]]
+    leads = dict[int, Estimate]()
+    for i, (label, _, sample) in enumerate(every):
+        coded = (theirs for name, _, theirs in every[i:] if name.startswith("coded"))
+        if label.startswith("**") and (found := sample.lead(next(coded))):
+            leads[i] = found
+    stars, lines = starred(leads), head("memory", "bytes", "clips", "accuracy", "over coded clips")
+    for i, (label, row, sample) in enumerate(every):
+        sizes = f"{row['bytes']:,.0f}", f"{row['clips']:.3g}"
+        lines.append(f"| {' | '.join([label, *sizes, over_sets(sample), stars.get(i, '–')])} |")
+    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
+
+
+def transformers(court: str) -> str:
+    """Accuracies of a transformer by what it was trained on, and leads over random clips, the first row."""
+    every = used("transformer", court)
+    leads = {i: found for i, (*_, sample) in enumerate(every) if i and (found := sample.lead(every[0][2]))}
+    stars, lines = starred(leads), head("trained on", "videos", "accuracy", "over random clips")
+    for i, (label, row, sample) in enumerate(every):
+        lines.append(f"| {label} | {row['videos']:,} | {over_sets(sample)} | {stars.get(i, '–')} |")
+    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
+
+
 TABLES = {
     "": main_table,
     " ablations": ablations,
@@ -529,9 +592,12 @@ TABLES = {
     " networks": by_network,
     " epochs": by_epochs,
     " validation": validation,
+    " rates": rates,
     " headline": headline,
+    " memory": memories,
+    " transformer": transformers,
 }
-"""Tables by the word behind the court in their comments; the last two have courts of their own."""
+"""Tables by the word behind the court in their comments."""
 
 
 def page(text: str) -> str:

@@ -16,7 +16,7 @@ import make  # noqa: E402
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in make.PAGES}
 FOLDERS = {path.name for path in (ROOT / "results").iterdir() if path.is_dir()}
 MADE = ("method", "vpc", "iterations", "relative_lr", "initial_keyframes", "keyframe_scale", "objective")
-COURTS = sorted(FOLDERS - {"bench", "gpu", "metric", "sets", "__pycache__"})
+COURTS = sorted(FOLDERS - {"bench", "gpu", "metric", "sets", "uses", "__pycache__"})
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)

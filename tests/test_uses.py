@@ -1,5 +1,6 @@
 """The examples of docs/uses.md run on small data, and their tables say what they have measured."""
 
+import json
 import re
 import sys
 from argparse import Namespace
@@ -14,7 +15,6 @@ from conftest import write_store
 import prism
 from examples import class_incremental
 
-ROOT = Path(__file__).parent.parent
 NUM_CLASSES, NUM_TAKES, CLIPS = 6, 3, {"train": 3, "val": 1, "test": 1}
 
 
@@ -45,11 +45,12 @@ def test_a_memory_counts_what_lies_on_disk_and_pixels_stay_within_their_bytes(st
     monkeypatch.setattr(class_incremental, "learn", lambda *_: [[50.0]])
     condensed, takes = (store.path.parent / name for name in ("condensed.safetensors", "takes-{seed}.safetensors"))
     sizes = {path: Path(str(path).format(seed=1)).stat().st_size for path in (condensed, takes)}
-    whole = store.clip_bytes
+    whole, output = store.clip_bytes, store.path.parent / "memory.json"
     pixels = {2 * whole + 1: (2 * whole, 2), 10 * whole: (3 * whole, 3), 24 * 17**2 - 1: (24 * 16**2, 1)}
-    given = store.path, condensed, takes, "--pixels", *pixels, "--seeds", 2
-    rows = table(class_incremental, monkeypatch, capsys, *given)
-    kept = {name: (cells[0], cells[1]) for name, cells in rows.items()}
+    given = store.path, condensed, takes, "--pixels", *pixels, "--seeds", 2, "--output", output
+    kept = {name: (*cells[:2],) for name, cells in table(class_incremental, monkeypatch, capsys, *given).items()}
+    scores = [(row["name"], *row["accuracy"]) for row in json.loads(output.read_text())["rows"]]
+    assert scores == [(name, 50, 50) for name in kept]
     assert kept.pop("nothing") == kept.pop("all at once") == ("0", "0")
     assert kept.pop("every clip") == (f"{3 * whole:,}", "3")
     assert kept.pop(str(condensed)) == (f"{sizes[condensed] / NUM_CLASSES:,.0f}", "1")
@@ -94,10 +95,8 @@ def test_replay_shows_any_take_and_any_kept_clip_of_the_asked_class(store):
 
 
 def test_a_transformer_learns_from_exports(store, monkeypatch, capsys):
-    pytest.importorskip("transformers")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    from examples import finetune_transformers
-
+    finetune_transformers = pytest.importorskip("examples.finetune_transformers")
     folder = store.path.parent
     for seed in range(2):
         prism.export(folder / f"takes-{seed}.safetensors", folder / f"tensors-{seed}", to="tensors")
