@@ -48,7 +48,7 @@ class Goal:
 def _faster(precision: str, least: float, benchmark: str = "peers", start: str = "", **more: Any) -> Goal:
     where = " on a GPU, 16×112×112" if start else ""
     return Goal(
-        f"the peers' iteration{where}, {precision}: {least:g} times as fast",
+        f"an iteration{where} in {precision}: {least:g} times as fast as the peers'",
         benchmark,
         f"{start}ratio in {precision}",
         least=least,
@@ -65,7 +65,7 @@ def _share_on_gpu(precision: str) -> Goal:
 
 
 def _overhead(real: str, what: str) -> Goal:
-    goal = f"insertion, telemetry and checkpoints, {what}: at most 3 %"
+    goal = f"insertion, telemetry and checkpoints, {what}: at most 3 % of a run"
     return Goal(goal, "overhead", f"{real}, together, %", most=3.0, is_kept=True, unit=" %")
 
 
@@ -96,7 +96,7 @@ GOALS = (
     _growth("classes", "the classes"),
     _growth("batch_real", "the real batch"),
     Goal(
-        "four networks side by side: sooner than one by one",
+        "four networks, two at a time: sooner than one by one",
         "seeds",
         "ratio to all threads",
         least=1.0,
@@ -137,8 +137,7 @@ def reached(goal: Goal, found: Any, sizes: Sizes) -> str:
     """Whether the median keeps the promise."""
     if found is None:
         return "not measured"
-    median = found["median"] if isinstance(found, Mapping) else found
-    verdict = "yes" if goal.least <= median <= goal.most else "no"
+    verdict = "yes" if goal.least <= found["median"] <= goal.most else "no"
     return verdict if is_goals_size(sizes) else f"{verdict} (other sizes)"
 
 

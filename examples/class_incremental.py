@@ -53,7 +53,7 @@ def of_all(real: prism.VideoDataset) -> Memory:
 
 
 def of_set(path: Path) -> Memory:
-    """A set of PRISM, whose classes know nothing of each other: it holds of each what it would have held alone."""
+    """A set of PRISM; what it holds of a class was kept as the class came only if classes were independent."""
     data = prism.load(path, output_format="TCHW", normalise=False)
     of_class, num_clips = places(data), prism.CondensedSet.load(path).stored_clips
 
@@ -156,8 +156,8 @@ def main() -> None:
         print(f"| {name} | {num_bytes:,.0f} | {num_clips:.3g} | {' | '.join(means)} |", flush=True)
         scores = {"accuracy": [round(end, 3) for end in ends], "forgetting": [round(one, 3) for one in lost]}
         rows.append({"name": name, "bytes": num_bytes, "clips": num_clips, **scores})
-        if given.output:
-            given.output.write_text(json.dumps({"rows": rows, "provenance": provenance()}, indent=1) + "\n")
+    if given.output:
+        given.output.write_text(json.dumps({"rows": rows, "provenance": provenance()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

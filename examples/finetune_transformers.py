@@ -81,8 +81,8 @@ def main() -> None:
         mean = f"{fmean(scores):.1f} ± {stdev(scores) / math.sqrt(len(scores)):.1f} ({len(scores)})"
         print(f"| {name} | {len(videos)} | {mean} |", flush=True)
         rows.append({"name": name, "videos": len(videos), "accuracy": scores})
-        if given.output:
-            given.output.write_text(json.dumps({"rows": rows, "provenance": provenance()}, indent=1) + "\n")
+    if given.output:
+        given.output.write_text(json.dumps({"rows": rows, "provenance": provenance()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

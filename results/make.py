@@ -71,8 +71,8 @@ ROWS = {
         f"{STATIC_DYNAMIC} --static-lr 10 --dynamic-lr 10000",
     ),
     "static-dynamic-1000": ("static/dynamic, images at 1", f"{STATIC_DYNAMIC} --dynamic-lr 1000"),
-    "static-dynamic-100": ("the same, memories at 100", f"{STATIC_DYNAMIC} --dynamic-lr 100"),
-    "static-dynamic-1e-4": ("the same, memories at 0.0001 (published)", STATIC_DYNAMIC),
+    "static-dynamic-100": ("static/dynamic, images at 1, memories at 100", f"{STATIC_DYNAMIC} --dynamic-lr 100"),
+    "static-dynamic-1e-4": ("static/dynamic, images at 1, memories at 0.0001 (published)", STATIC_DYNAMIC),
     "published": ("PRISM as published", PUBLISHED),
     "published-0.05": ("PRISM as published, rate 0.05", f"{PUBLISHED} --relative-lr 0.05"),
     "published-0.8": ("PRISM as published, rate 0.8", f"{PUBLISHED} --relative-lr 0.8"),
@@ -492,7 +492,7 @@ def validation(_: str) -> str:
 
 
 def rates(_: str) -> str:
-    """Scores on validation clips of methods at rates near their best, on each kind of data."""
+    """Scores on validation clips of each method at several rates, on each kind of data."""
     rows = [row for row in ROWS if row not in CORESETS]
     courts = {"signs": "rates-signs", "spoken digits": "rates-lips", "ucf101-21": "rates-ucf101-21"}
     every = {name: results_by_row(court, rows) for name, court in courts.items()}
@@ -554,21 +554,30 @@ def used(what: str, court: str) -> list[tuple[str, dict[str, Any], Sample]]:
 
 
 def memories(court: str) -> str:
-    """Memories by bytes, and leads of condensed ones over coded clips of as many bytes or more.
+    """Memories by bytes, and leads of condensed ones over the next larger coded one, and over the largest pixels.
 
     Recipe `cross-entropy` is left out, as its networks know classes that have not arrived yet.
     """
     every = sorted(used("memory", court), key=lambda some: some[1]["bytes"])
     every = [some for some in every if some[0] != USED["ce"]]
-    leads = dict[int, Estimate]()
+    pixels = [sample for label, _, sample in every if label == USED["pixels"]][-1]
+    leads = dict[tuple[int, str], Estimate]()
     for i, (label, _, sample) in enumerate(every):
-        coded = (theirs for name, _, theirs in every[i:] if name.startswith("coded"))
-        if label.startswith("**") and (found := sample.lead(next(coded))):
-            leads[i] = found
-    stars, lines = starred(leads), head("memory", "bytes", "clips", "accuracy", "over coded clips")
+        coded = next((theirs for name, _, theirs in every[i:] if name.startswith("coded")), None)
+        for beside, rival in (("coded", coded), ("pixels", pixels)):
+            if label.startswith("**") and rival and (found := sample.lead(rival)):
+                leads[i, beside] = found
+    stars = starred(leads)
+    lines = head("memory", "bytes", "clips", "accuracy", "over coded clips", "over the most pixels")
     for i, (label, row, sample) in enumerate(every):
-        sizes = f"{row['bytes']:,.0f}", f"{row['clips']:.3g}"
-        lines.append(f"| {' | '.join([label, *sizes, over_sets(sample), stars.get(i, '–')])} |")
+        sizes = [f"{row['bytes']:,.0f}", f"{row['clips']:.3g}"] if label != "all at once" else ["–", "–"]
+        cells = [
+            label,
+            *sizes,
+            over_sets(sample),
+            *(stars.get((i, beside), "–") for beside in ("coded", "pixels")),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
 
 

@@ -1,6 +1,7 @@
-# Make what docs/uses.md measures again: five sets of each kind for two data sets, then the scores by the examples,
-# in results/uses. It takes some hours of a CPU core. The store runs/glyphs is that of docs/results.md;
-# runs/ucf101-distinct is made as runs/ucf101-21 is there.
+# Make what docs/uses.md measures again: five sets of each kind for two data sets, then the scores by the examples, of
+# which the last needs the library transformers. It takes some hours of a CPU core, and repeats nothing that is in
+# runs/uses. The store runs/glyphs is that of docs/results.md; runs/ucf101-distinct is made as runs/ucf101-21 is there,
+# from the list of all 545 training clips.
 set -e
 mkdir -p runs/uses results/uses
 prism() { python -m prism "$@" --no-progress; }
@@ -33,7 +34,7 @@ for store in ucf101-distinct glyphs; do
     glyphs) rivals="lowest3 lowest6 coded5" pixels="864 55296" ;;
     esac
     sets=$(printf "$at-%s-{seed}.safetensors " default packed ce $rivals)
-    out=results/uses/memory-$store.json
+    out=runs/uses/memory-$store.json
     missing $out || continue
     python -m examples.class_incremental runs/$store $sets --pixels $pixels --output $out
 done
@@ -47,5 +48,6 @@ for seed in 0 1 2 3 4; do
     done
 done
 exports=$(printf "$at-%s-{seed} " random default ce coded6)
-out=results/uses/transformer-ucf101-distinct.json
+out=runs/uses/transformer-ucf101-distinct.json
 ! missing $out || python -m examples.finetune_transformers runs/ucf101-distinct $exports --output $out
+cp runs/uses/*.json results/uses

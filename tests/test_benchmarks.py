@@ -57,16 +57,15 @@ def test_the_benchmark_of_a_gpu_has_the_figures_that_its_goals_name():
 
 def test_the_page_has_the_table_of_the_kept_figures():
     kept = kept_in([*(ROOT / "results/bench").glob("*.json"), ROOT / "results/gpu/benchmark.json"])
-    assert kept.keys() == {*BENCHMARKS, GPU}
     assert markdown(rows(kept, GOAL)) in (ROOT / "docs/performance.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(2.49, "no"), (2.5, "yes"), (9.0, "yes")])
 def test_the_median_decides_whether_a_goal_is_reached(median, verdict):
-    goal = Goal("twice and a half", "peers", "ratio", least=2.5)
-    assert reached(goal, {"median": median, "smallest": 0.1, "largest": 99.0, "repeats": 3}, Sizes()) == verdict
-    assert reached(goal, median, replace(Sizes(), repeats=1, clock="process", threads=1)) == verdict
-    assert reached(goal, median, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
+    goal, found = Goal("twice", "peers", "ratio", least=2.5), {"median": median, "smallest": 0.1, "largest": 99.0}
+    assert reached(goal, found, Sizes()) == verdict
+    assert reached(goal, found, replace(Sizes(), repeats=1, clock="process", threads=1)) == verdict
+    assert reached(goal, found, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
 
 
 def test_the_court_measures_all_clips_random_ones_and_mean_clips(store):
@@ -83,7 +82,7 @@ def test_the_court_measures_all_clips_random_ones_and_mean_clips(store):
 def test_a_goal_has_fallen_back_where_not_even_the_best_turn_reaches_it(smallest, largest, has_fallen):
     spread = {"median": 1.5, "smallest": smallest, "largest": largest, "repeats": 3}
     figures = {"peers": {"ratio in bfloat16": spread, "ratio in float32": spread}, "growth": {}}
-    assert fallen(figures, Sizes()) == ["the peers' iteration, bfloat16: 2.5 times as fast"] * has_fallen
+    assert fallen(figures, Sizes()) == ["an iteration in bfloat16: 2.5 times as fast as the peers'"] * has_fallen
     assert fallen(figures, replace(Sizes(), width=16)) == []
     overhead = {"overhead": {"fresh, together, %": spread | {"smallest": smallest + 2.5}}}
     assert len(fallen(overhead, Sizes())) == 1
@@ -151,8 +150,7 @@ def test_multiply_adds_are_counted_by_hand():
     counts = embedding_macs(build("convnet3d", "meta", num_classes=10, num_frames=16, size=112))
     layers = 64 * 16 * 56**2 * 3 * 147, 128 * 16 * 14**2 * 64 * 147, 128 * 8 * 4**2 * 128 * 147
     assert tuple(counts.values()) == layers
-    # The 1×1×1 classifier takes no part in an embedding.
-    assert sum(counts.values()) == 5_500_895_232
+    assert sum(counts.values()) == 5_500_895_232  # the 1×1×1 classifier takes no part in an embedding
 
 
 def test_ratios_are_taken_turn_by_turn():
