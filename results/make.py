@@ -372,14 +372,15 @@ def with_one_kind_of_small_clips(every: dict[str, list[Result]]) -> dict[str, li
 
 
 def main_table(court: str) -> str:
-    """The main rows, with their leads over random clips and the best coreset; or all rows of one set each.
+    """The main rows, with their leads over random clips and the best coreset; or all rows where none has a lead.
 
     A row whose clips had not been learned is shown after more epochs too.
     """
     rows = [row for row in ROWS if "-vpc" not in court or row not in STORED_CLIPS]
     found = with_one_kind_of_small_clips(results_by_row(court, rows))
     best = best_of(found, CORESETS)
-    if not best or len(found[best]) == 1:
+    several = {row for row in found if len(found[row]) > 1}
+    if best not in several or several <= {*CORESETS}:
         return table(found, {})
 
     def epochs(row: str) -> dict[str, list[Result]]:
