@@ -1,6 +1,6 @@
 """The table of goals, each beside its measured figures, which it reads from the other benchmarks.
 
-python -m benchmarks.table results/bench/*.json results/gpu/benchmark.json
+From kept files: `python -m benchmarks.table results/bench/*.json results/gpu/benchmark.json`.
 """
 
 import json
