@@ -58,17 +58,9 @@ ROWS = {
     "dm-0.05": ("DM, rate 0.05", f"{DM} --relative-lr 0.05"),
     "dm-0.8": ("DM, rate 0.8", f"{DM} --relative-lr 0.8"),
     "static-dynamic": ("static/dynamic", f"{STATIC_DYNAMIC} --static-lr 10 --dynamic-lr 1000"),
-    "static-dynamic-images-100": (
-        "static/dynamic, images at 100",
-        f"{STATIC_DYNAMIC} --static-lr 100 --dynamic-lr 1000",
-    ),
     "static-dynamic-memories-100": (
         "static/dynamic, memories at 100",
         f"{STATIC_DYNAMIC} --static-lr 10 --dynamic-lr 100",
-    ),
-    "static-dynamic-memories-1e4": (
-        "static/dynamic, memories at 10,000",
-        f"{STATIC_DYNAMIC} --static-lr 10 --dynamic-lr 10000",
     ),
     "static-dynamic-1000": ("static/dynamic, images at 1", f"{STATIC_DYNAMIC} --dynamic-lr 1000"),
     "static-dynamic-100": ("static/dynamic, images at 1, memories at 100", f"{STATIC_DYNAMIC} --dynamic-lr 100"),
