@@ -1,4 +1,4 @@
-"""Objectives and a representation that were tried beside the default; `results/make.py` has their rows.
+"""Objectives and a representation that were tried beside the default; `rows.py` has their rows.
 
 With this folder in PYTHONPATH: prism condense STORE -o SET --objective objectives:Differences
 """

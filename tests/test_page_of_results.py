@@ -11,9 +11,9 @@ from prism.artifacts.results import Result
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "results"))
-import make  # noqa: E402
+import tables  # noqa: E402
 
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in make.PAGES}
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in tables.PAGES}
 FOLDERS = {path.name for path in (ROOT / "results").iterdir() if path.is_dir()}
 MADE = ("method", "vpc", "iterations", "relative_lr", "initial_keyframes", "keyframe_scale", "objective")
 COURTS = sorted(FOLDERS - {"bench", "gpu", "metric", "sets", "uses", "__pycache__"})
@@ -21,27 +21,27 @@ COURTS = sorted(FOLDERS - {"bench", "gpu", "metric", "sets", "uses", "__pycache_
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_the_tables_of_a_page_are_those_of_the_files(page):
-    assert make.page(page) == page, "run: python results/make.py --page"
+    assert tables.page(page) == page, "run: python results/make.py --page"
     assert sum(any(map(str.isalnum, word)) for word in page.split()) <= 1500
 
 
 def test_every_folder_of_results_is_shown_on_a_page(monkeypatch):
     shown, load = set[str](), Result.load
     monkeypatch.setattr(Result, "load", lambda file: shown.add(file.parent.name) or load(file))
-    assert [*map(make.page, PAGES.values())] == [*PAGES.values()]
+    assert [*map(tables.page, PAGES.values())] == [*PAGES.values()]
     assert shown >= {*COURTS}
 
 
 def test_rows_stand_by_their_bytes_and_lead_whole_clips_of_as_many_after_the_epochs_in_which_they_were_learned():
-    lines = make.in_equal_bytes("grid-words-375-epochs").splitlines()[2:]
+    lines = tables.in_equal_bytes("grid-words-375-epochs").splitlines()[2:]
     sizes = [int(line.split(" | ")[2].replace(",", "")) for line in lines if line.startswith("|")]
     assert sizes == sorted(sizes)
-    five = make.results_of("grid-words-vpc5", "herding")
-    sparse = make.results_of("grid-words-vpc10", "herding-budget")
-    assert make.bytes_of(sparse) < make.bytes_of(five)
-    assert sum(str(make.lead(sparse, five)) in line for line in lines) == 1
-    learned = make.results_of("grid-words-vpc16", "packed-cross-entropy")
-    assert sum(f" {make.top1(learned)} " in line for line in lines) == 1
+    five = tables.results_of("grid-words-vpc5", "herding")
+    sparse = tables.results_of("grid-words-vpc10", "herding-budget")
+    assert tables.bytes_of(sparse) < tables.bytes_of(five)
+    assert sum(str(tables.lead(sparse, five)) in line for line in lines) == 1
+    learned = tables.results_of("grid-words-vpc16", "packed-cross-entropy")
+    assert sum(f" {tables.top1(learned)} " in line for line in lines) == 1
 
 
 @pytest.mark.parametrize("court", COURTS)
@@ -50,7 +50,7 @@ def test_every_result_is_read_and_those_of_a_folder_and_of_a_row_differ_in_seeds
     for file in sorted((ROOT / "results" / court).glob("*.json")):
         row, _, number = file.stem.rpartition("-")
         result = Result.load(file)
-        assert row in make.ROWS
+        assert row in tables.ROWS
         assert result.data.split == "test" or court.startswith("rates-")
         assert result.provenance["commit"]
         made = [result.subject.config.get(option) for option in MADE]
@@ -62,7 +62,7 @@ def test_every_result_is_read_and_those_of_a_folder_and_of_a_row_differ_in_seeds
 
 @pytest.mark.parametrize("court", COURTS)
 def test_the_sets_of_a_row_share_neither_videos_nor_networks(court):
-    every = filter(None, (make.results_of(court, row) for row in make.ROWS))
+    every = filter(None, (tables.results_of(court, row) for row in tables.ROWS))
     # A caution of one result begins with its label, one of what several share with a number.
     assert [doubt for found in every for doubt in doubts_of(found) if doubt[0] != "“"] == []
 
@@ -79,5 +79,5 @@ def test_leads_are_certain_by_holms_rule_over_all_of_a_table():
     # Holm's levels for four are 0.0125, 0.0167, 0.025 and 0.05: the third fails, and so the fourth does.
     leads = [Estimate(mean, 1.0, 30) for mean in (2.1, 3.5, -2.9, 2.2)]
     assert [0.01 < one.p_value < 0.05 for one in leads] == [True, False, False, True]
-    assert make.certain(leads) == [False, True, True, False]
-    assert make.certain([]) == []
+    assert tables.certain(leads) == [False, True, True, False]
+    assert tables.certain([]) == []
