@@ -161,19 +161,15 @@ def lock(output: str | Path | None) -> Iterator[None]:
         return
     output, path = Path(output), beside(Path(output), ".{}.lock")
     # A single try could meet the file of a run that is just removing it.
-    held = FileLock(path, timeout=0.1, poll_interval=0.02, thread_local=False)
+    held = FileLock(path, timeout=0.2, poll_interval=0.02, thread_local=False)
     with writing(output):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             held.acquire()
         except Timeout:
-            with contextlib.suppress(Timeout):
-                held.acquire()  # The other run may just have ended.
-            if not held.is_locked:
-                if not path.exists():
-                    raise OutputError(f"output '{output}' has no room for a file beside it. {ELSEWHERE}") from None
-                busy = f"another run is writing '{output}'. Wait for it, or choose another output."
-                raise BusyError(busy) from None
+            if not path.exists():
+                raise OutputError(f"output '{output}' has no room for a file beside it. {ELSEWHERE}") from None
+            raise BusyError(f"another run is writing '{output}'. Wait for it, or choose another output.") from None
     try:
         yield
     finally:
