@@ -19,17 +19,13 @@ def telemetry_path(output: str | Path) -> Path:
 
 
 class TelemetryWriter:
-    """Writer of records to a telemetry file; the records of an interrupted run stay until `keep` is called."""
+    """Writer of records to a telemetry file, of which it keeps the bytes that the last checkpoint counted."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kept_bytes: int = 0) -> None:
         self.path = path
         with writing(path):
             self._file = path.open("ab")
-
-    def keep(self, num_bytes: int) -> None:
-        """Keep the first `num_bytes` bytes; later bytes were written after the last checkpoint."""
-        with writing(self.path):
-            self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
+            self._file.truncate(min(kept_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
         """Write a record, which is on disk after the next `sync`; DivergedError if a number is not finite."""
@@ -43,7 +39,7 @@ class TelemetryWriter:
             self._file.write(line)
 
     def sync(self) -> int:
-        """Put every record on disk; return the file's length in bytes, for `keep`."""
+        """Put every record on disk; return the file's length in bytes."""
         with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())

@@ -69,17 +69,12 @@ class RunRecorder:
     ) -> None:
         self.loop, self.output, self.source, self.store = loop, output, source, loop.networks.store
         self.checkpoint, self.checkpoint_seconds, self.seconds = checkpoint_path(output), checkpoint_seconds, 0.0
-        self.telemetry = TelemetryWriter(telemetry_path(output))
-        try:
-            if not (is_continued := run.resume and self.checkpoint.exists()):
-                # Before the telemetry is emptied, whose bytes an old checkpoint counts.
-                discard(self.checkpoint)
-            self.telemetry.keep(self._continue() if is_continued else 0)
-        except BaseException:
-            self.telemetry.close()
-            raise
-        if not is_continued:
+        if not (is_continued := run.resume and self.checkpoint.exists()):
+            # Before the telemetry is emptied, whose bytes an old checkpoint counts.
+            discard(self.checkpoint)
             shutil.rmtree(shards_path(output), ignore_errors=True)
+        self.telemetry = TelemetryWriter(telemetry_path(output), self._continue() if is_continued else 0)
+        if not is_continued:
             store = as_text(str(self.store.path))
             shown = {"config": source["config"], "classes": source.get("classes"), "store": store}
             self.telemetry.write("start", **shown, **provenance())

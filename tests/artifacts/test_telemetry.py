@@ -8,8 +8,7 @@ from prism.errors import DivergedError
 
 
 def write(path, iterations, keep_bytes=0) -> int:
-    writer = TelemetryWriter(path)
-    writer.keep(keep_bytes)
+    writer = TelemetryWriter(path, keep_bytes)
     for i in iterations:
         writer.write("step", iteration=i, loss=i / 3, note="ü")
     length = writer.sync()
