@@ -110,12 +110,13 @@ class Condensation:
         before = self.networks.classes.start * self.config.vpc * mask.shape[1]
         draw = generator(self.config.seed, "insertion", self.iteration)
         torch.rand(before, generator=draw)
-        state = InsertionState.measure(gradients, mask, iteration, self.config.iterations, draw)  # equations 4, 5
+        conflict = Conflict.measure(gradients, mask)  # equations 4, 5
+        state = InsertionState(gradients, mask.clone(), conflict, iteration, self.config.iterations, draw)
         proposed = self.rule.propose(state) & ~mask  # equation 6
         if proposed.any():
             first = self.videos.trainable[0].tensors[0]
             self.videos.insert(proposed, self.optimizer.momentum_buffers.get(first))  # equation 7
-        return state.conflict, proposed
+        return conflict, proposed
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint, which else needs only the iteration: random streams have no state."""

@@ -22,7 +22,7 @@ from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, RandomNetworks
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
-from prism.condensation.rules import InsertionRule, InsertionState
+from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import KeyFrameVideos, Method, Trainable, Videos, check_storable
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
@@ -260,7 +260,8 @@ def check_first_use(loop: Condensation) -> MatchLoss:
     gives(wanted, found.gradients, _is_like(found.gradients, clips.shape, clips.dtype))
     if loop.rule.inserts:
         gradients, mask = reduce(found.gradients, config.keyframe_scale), loop.videos.mask
-        state = InsertionState.measure(gradients, mask, 0, 1, generator(0, "try"))
+        conflict = Conflict.measure(gradients, mask)
+        state = InsertionState(gradients, mask.clone(), conflict, 0, 1, generator(0, "try"))
         proposed, wanted = loop.rule.propose(state), f"(V, T) = {tuple(mask.shape)} booleans"
         _require(RULES, config.insertion, wanted, proposed, _is_like(proposed, mask.shape, torch.bool))
     return found

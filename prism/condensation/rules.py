@@ -53,7 +53,7 @@ class InsertionState:
 
     Attributes:
         gradients: (V, T, C, h, w) of the loss with respect to the clips, by class, reduced to key-frame size.
-        mask: (V, T) bool, True at the frames that are key-frames already.
+        mask: (V, T) bool, True at the frames that are key-frames already; a copy, which a rule may change.
         conflict: inner products and cosines of each frame's gradient with its key-frames' before and after.
         iteration: counted from 0, after those of `Method.preparation`.
         num_iterations: `config.iterations`, without those of `Method.preparation`.
@@ -66,17 +66,6 @@ class InsertionState:
     iteration: int
     num_iterations: int
     generator: torch.Generator
-
-    @classmethod
-    def measure(
-        cls, gradients: Tensor, mask: Tensor, iteration: int, num_iterations: int, generator: torch.Generator
-    ) -> "InsertionState":
-        """The state for these gradients and a copy of this mask.
-
-        Without the copy a rule could mark frames in the mask of the videos, as key-frames that hold no pixels.
-        """
-        conflict = Conflict.measure(gradients, mask)
-        return cls(gradients, mask.clone(), conflict, iteration, num_iterations, generator)
 
 
 class InsertionRule(ABC):

@@ -45,7 +45,7 @@ def made(name: str, epsilon: float = 0.0) -> InsertionRule:
 
 def state_of(gradients, mask, seed=0) -> InsertionState:
     draw = torch.Generator().manual_seed(seed)
-    return InsertionState.measure(gradients, mask, 5, 10, draw)
+    return InsertionState(gradients, mask, Conflict.measure(gradients, mask), 5, 10, draw)
 
 
 @given(situations(), st.floats(-0.9, 0.9))
