@@ -8,7 +8,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count, islice
 from typing import Any, ClassVar, TypeVar
 
@@ -154,10 +154,6 @@ class DrawnAhead:
         return copied, is_sent
 
 
-def _initialise(seed: int, name: str, network: nn.Module, number: int) -> None:
-    initialise(network, generator(seed, name, number))
-
-
 class RandomNetworks:
     """The random network of each iteration, and the mean embeddings of real clips under it.
 
@@ -277,7 +273,7 @@ class RandomNetworks:
         drawn = self.config.network_seed, self.name, number, self.precision
         if any(getattr(one, "drawn", None) != drawn for one in (self.network, self.real_network)):
             if self.device.type == "cpu":
-                _initialise(self.config.network_seed, self.name, self.network, number)
+                initialise(self.network, generator(self.config.network_seed, self.name, number))
             else:
                 self._ahead.give(self.network, number, following)
             if self.real_network is not self.network:
@@ -289,8 +285,9 @@ class RandomNetworks:
 
     @cached_property
     def _ahead(self) -> DrawnAhead:
-        # A bound method would keep this object, and its clips on the GPU, alive in a reference cycle.
-        return DrawnAhead(self.network, self.device, partial(_initialise, self.config.network_seed, self.name))
+        # A function of `self` would keep this object, and its clips on the GPU, alive in a reference cycle.
+        seed, name = self.config.network_seed, self.name
+        return DrawnAhead(self.network, self.device, lambda own, n: initialise(own, generator(seed, name, n)))
 
     def _batch(self, number: int, still: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Real clips of network `number`, (n,) each: position, whether mirrored, and time of the still or -1."""
