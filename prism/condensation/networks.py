@@ -8,6 +8,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice
 from typing import Any, ClassVar, TypeVar
@@ -154,6 +155,7 @@ class DrawnAhead:
         return copied, is_sent
 
 
+@dataclass(eq=False, repr=False)
 class RandomNetworks:
     """The random network of each iteration, and the mean embeddings of real clips under it.
 
@@ -173,33 +175,28 @@ class RandomNetworks:
         elsewhere: files from workers with another device, by (block, whether its clips are stills).
     """
 
-    def __init__(
-        self,
-        network: Network,
-        store: ClipStore,
-        feed: Feed,
-        config: Settings,
-        classes: range,
-        trained: Callable[[int], Network],
-        file_of: Callable[[dict[str, Any]], Any] | None,
-        *,
-        number_of: Callable[[int], int] = int,
-        shows_stills: Callable[[int], bool] = lambda iteration: False,
-        name: str = "network",
-        block: int = BLOCK,
-    ) -> None:
-        self.store, self.feed, self.config, self.classes = store, feed, config, classes
-        self.trained, self.file_of, self.elsewhere = trained, file_of, dict[tuple[int, bool], Any]()
-        self.device = device = feed.device
-        self.number_of, self.shows_stills, self.name, self.block = number_of, shows_stills, name, block
-        self.real, self.chunk = store.clips("train"), Chunk.of(store, device)
-        self.precision = number_format(config, device)
+    network: Network
+    store: ClipStore
+    feed: Feed
+    config: Settings
+    classes: range
+    trained: Callable[[int], Network]
+    file_of: Callable[[dict[str, Any]], Any] | None
+    number_of: Callable[[int], int] = int
+    shows_stills: Callable[[int], bool] = lambda iteration: False
+    name: str = "network"
+    block: int = BLOCK
+
+    def __post_init__(self) -> None:
+        self.device, self.elsewhere = self.feed.device, dict[tuple[int, bool], Any]()
+        self.real, self.chunk = self.store.clips("train"), Chunk.of(self.store, self.device)
+        self.precision = number_format(self.config, self.device)
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
-        self.network = network.eval().requires_grad_(False)
-        self.real_network = self.network
+        self.real_network = self.network.eval().requires_grad_(False)
         if self.precision != "float32":
-            self.real_network = copy.deepcopy(network).to(PRECISIONS[self.precision])
-            lay_out(self.real_network, network.CPU_LAYOUT if device.type == "cpu" else torch.channels_last_3d)
+            self.real_network = copy.deepcopy(self.network).to(PRECISIONS[self.precision])
+            layout = self.network.CPU_LAYOUT if self.device.type == "cpu" else torch.channels_last_3d
+            lay_out(self.real_network, layout)
         self._block, self._means = None, None
 
     def of_classes(self, classes: range) -> "RandomNetworks":
