@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from cyclopts import App, ArgumentCollection, Group, Parameter, Token
 from cyclopts.config import Dict
@@ -93,25 +93,23 @@ app = App(
 )
 
 
-def command(config: type[Options] | None = None) -> Callable[[Verb], Verb]:
-    """Decorator that makes a function, named after its verb, a command; without `config` it has no recipes."""
-
-    def registered(function: Verb) -> Verb:
-        hints = function.__annotations__
-        if config is not None:
-            hints["config"] = Annotated[_grouped(config), FLAT]
-        if "run" in hints:
-            not_taken = {*NOT_TAKEN.get(function.__name__, ())} | ({"recipe"} if config is None else set())
-            unseen = Annotated[Any, Parameter(parse=False)]
-            hidden = [(name, unseen, value) for name, value in vars(LOCAL).items() if name in not_taken]
-            hints["run"] = Annotated[_derived(Running, hidden), FLAT]
-        app.command(function)
-        return function
-
-    return registered
-
-
 FLAT = Parameter(name="*")
+
+
+def command(function: Verb) -> Verb:
+    """Decorator that makes a function, named after its verb, a command; without `config` it has no recipes."""
+    hints, not_taken = function.__annotations__, {*NOT_TAKEN.get(function.__name__, ())}
+    if "config" in hints:
+        config, _ = get_args(hints["config"])
+        hints["config"] = Annotated[_grouped(config), FLAT]
+    else:
+        not_taken.add("recipe")
+    if "run" in hints:
+        unseen = Annotated[Any, Parameter(parse=False)]
+        hidden = [(name, unseen, value) for name, value in vars(LOCAL).items() if name in not_taken]
+        hints["run"] = Annotated[_derived(Running, hidden), FLAT]
+    app.command(function)
+    return function
 
 
 def _grouped(config: type[Options]) -> type:

@@ -27,7 +27,7 @@ Seconds = Annotated[float, PLACED, Help("Seconds between two checkpoints: what a
 TRAIN = "Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor."
 
 
-@command(MotionConfig)
+@command
 def motion(*, output: Folder, run: Running = LOCAL, config: MotionConfig | None = None) -> None:
     """Write a built-in data set as real video files: classes that differ only in motion, or in looks and motion.
 
@@ -37,7 +37,7 @@ def motion(*, output: Folder, run: Running = LOCAL, config: MotionConfig | None 
     say(f"Wrote {output}.")
 
 
-@command(IngestConfig)
+@command
 def ingest(
     source: Annotated[Path, Help(SOURCES)],
     /,
@@ -55,7 +55,7 @@ def ingest(
     say(f"Wrote {output}: {store.contents}.")
 
 
-@command(CondenseConfig)
+@command
 def condense(
     store: Store,
     /,
@@ -77,7 +77,7 @@ def condense(
     say(sentence_of(condensed))
 
 
-@command(SelectConfig)
+@command
 def select(store: Store, /, *, output: Set, run: Running = LOCAL, config: SelectConfig | None = None) -> None:
     """Pick real training clips: by default one for each video, kept exactly; with takes random subsets of more.
 
@@ -87,7 +87,7 @@ def select(store: Store, /, *, output: Set, run: Running = LOCAL, config: Select
     say(f"Wrote {output}: {made.contents}.")
 
 
-@command(ExportConfig)
+@command
 def export(
     condensed: Annotated[Path, Help("Condensed set, or with --to gif a store.")],
     /,
@@ -106,7 +106,7 @@ def export(
         say("--lossless keeps every 8-bit pixel, --to tensors every value.")
 
 
-@command(EvaluateConfig)
+@command
 def evaluate(
     condensed: Annotated[Path | None, Help("Condensed set to train on; leave it out with --train.")] = None,
     /,
@@ -128,7 +128,7 @@ def evaluate(
     say(f"Wrote {output}." if output else "Nothing was written; -o RESULT.json keeps the result.")
 
 
-@command()
+@command
 def report(
     results: Annotated[list[Path], Parameter(negative="", help="Result files, from prism evaluate.")],
     /,
@@ -152,7 +152,7 @@ def report(
     say(f"Wrote {page.resolve()}: open it in a browser.")
 
 
-@command()
+@command
 def reproduce(
     name: Annotated[str, Help("Table or figure of the paper; --list names them.")] = "",
     /,
@@ -198,7 +198,7 @@ def reproduce(
         say(f"Wrote {found.file('.html').resolve()}: the table as a page.")
 
 
-@command()
+@command
 def recipes() -> None:
     """List the recipes that PRISM ships.
 
@@ -208,7 +208,7 @@ def recipes() -> None:
         say(f"{name:<30} {title}")
 
 
-@command()
+@command
 def info(path: Annotated[Path, Help("A store, a condensed set or a result.")], /) -> None:
     """Say what a store, condensed set or result is, and the options that made it.
 
