@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import torch
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
+from prism.condensation.networks import shares
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup, scored
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
@@ -35,13 +35,6 @@ from prism.machine.text_io import canonical_json, parse_json, read_text
 PAUSE_SECONDS = 0.5
 MOST_SHARES = 16
 """Largest number of shares: each draws all networks of the run, so with many shares GPUs are slower than one."""
-
-
-def shares(num_classes: int) -> list[range]:
-    """At most `MOST_SHARES` ranges of class labels, of about equal length; a resumed run gets the same ones."""
-    num = min(MOST_SHARES, num_classes)
-    ends = [num_classes * i // num for i in range(num + 1)]
-    return [range(first, last) for first, last in pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -87,7 +80,7 @@ def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
         _begin(order.output, setup.source, run.resume)
         setup.precompute(run)
         num_classes = len(order.store.classes)
-        found = {order.path(share): share for share in shares(num_classes)}
+        found = {order.path(share): share for share in shares(num_classes, MOST_SHARES)}
         left = [share for path, share in found.items() if not path.exists()]
         done = num_classes - sum(map(len, left))
         bar = progress_bar("Condensing", num_classes, "classes", enabled=run.progress, done=done)

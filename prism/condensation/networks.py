@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -48,6 +48,12 @@ def number_format(config: Settings, device: torch.device) -> str:
     return "bfloat16" if device.type == "cuda" and cuda.get_device_capability(device) >= (8, 0) else "float32"
 
 
+def shares(num: int, most: int) -> list[range]:
+    """At most `most` ranges of about equal length, which together are range(num)."""
+    ends = [num * i // min(num, most) for i in range(min(num, most) + 1)]
+    return [range(first, last) for first, last in pairwise(ends)]
+
+
 class Chunk:
     """Number of clips that go through a network together: `size` at first, halved whenever memory runs out.
 
@@ -74,16 +80,15 @@ class Chunk:
             num: number of units of work, each of which has `clips` clips.
             work: the result of units first..last − 1; called with smaller ranges where memory runs out.
         """
-        shares = min(self.threads, num)
-        ends = [num * share // shares for share in range(shares + 1)]
 
-        def share(first: int, last: int) -> list[T]:
+        def of_share(share: range) -> list[T]:
             # Again in this thread: another thread may change PyTorch's number of threads meanwhile.
             with deterministic(self.device):
-                return self._parts(first, last, work, clips)
+                return self._parts(share.start, share.stop, work, clips)
 
         with deterministic(self.device):
-            found = map(share, ends, ends[1:]) if shares == 1 else self._pool.map(share, ends, ends[1:])
+            every = shares(num, self.threads)
+            found = map(of_share, every) if len(every) == 1 else self._pool.map(of_share, every)
             return [part for parts in found for part in parts]
 
     @cached_property
