@@ -379,14 +379,12 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
         if frames:
             frames.flush()
             os.fsync(frames.fileno())
-    mean, std = mean_and_std(counts)
-    splits, index = Counter(source.split for source in sources), clips_csv(sources).encode()
+    (mean, std), index = mean_and_std(counts), clips_csv(sources).encode()
     header = StoreHeader(
         num_frames=config.num_frames,
         size=(config.size, config.size),
         classes=tuple(ordered_classes(source.label for source in sources)),
-        # Stores without random windows of test videos have no entry for them.
-        splits={split: splits[split] for split in SPLITS if splits[split] or split != "test-random"},
+        splits=dict.fromkeys(("train", "val", "test"), 0) | Counter(source.split for source in sources),
         num_skipped=len(skipped),
         flip=plan.flip,
         mean=mean,
