@@ -239,8 +239,7 @@ class CondensedSet:
         if storage is None:
             storage = "uint8" if frames.dtype == torch.uint8 else "float32"
         kept: Encoding = STORAGES.make(storage)
-        source = {"method": made.pop("method"), "config": made}
-        source |= {"versions": versions(), "store": store.fingerprint}
+        source = {"method": made.pop("method"), "config": made, "versions": versions(), "store": store.fingerprint}
         return cls(kept.with_frames(pixels), labels, store.classes, store.normalisation, store.flip, source)
 
     @cached_property

@@ -109,7 +109,6 @@ def recording_in(path: str, pattern: str) -> str:
 
 
 def clips_csv(sources: Iterable[ClipSource]) -> str:
-    """The text of `clips.csv`."""
     sources = list(sources)
     columns = list(COLUMNS) if any(source.recording for source in sources) else list(COLUMNS)[:-1]
     return csv_text(columns, ([getattr(source, key) for key in columns] for source in sources))

@@ -70,7 +70,6 @@ def decode(task: Task) -> Outcome:
 
 
 def sync_slots(slots: Path) -> None:
-    """Flush the slots file to disk."""
     with writing(slots), slots.open("r+b") as file:
         os.fsync(file.fileno())
 

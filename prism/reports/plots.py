@@ -93,7 +93,6 @@ def plot_of_rows(rows: Sequence[Row]) -> Picture:
 
 
 def point_of(sample: Sample, cost: float) -> tuple[float, float, float]:
-    """The point of a `Curve` for a sample of scores at a cost."""
     return cost, 100 * sample.mean, 100 * (sample.spread or 0.0)
 
 
