@@ -235,7 +235,10 @@ def _train(store: ClipStore, config: CondenseConfig, device: str, number: int) -
 
 def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
     """A finished set with the held-out score of its stored clips in its record."""
-    clips = condensed.normalisation.apply(condensed.render()).to(held_out.networks.device)
+    # One clip of a video that stands for several would leave out most of what the set stores.
+    draws = [generator(0, "unseen", n) for n in range(4)] if condensed.is_random else [None]
+    clips = torch.stack([condensed.render(generator=draw) for draw in draws], dim=1).flatten(0, 1)
+    clips = condensed.normalisation.apply(clips).to(held_out.networks.device)
     return replace(condensed, source=condensed.source | {"unseen": asdict(held_out.score(clips))})
 
 

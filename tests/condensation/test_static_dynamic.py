@@ -1,5 +1,6 @@
 """Static images, dynamic memories and a hallucinator (Wang et al.): how they start, move and are stored."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from prism.artifacts.encodings import DTYPES
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding, hallucinate
 from prism.condensation.condense import condense, finished_set
 from prism.condensation.options import CondenseConfig
-from prism.condensation.prepare import Setup
+from prism.condensation.prepare import Setup, scored
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.errors import DivergedError
 from prism.evaluation.evaluate import evaluate
+from prism.machine.run import Run
 from tests.artifacts.test_condensed import GOLDEN, forge_of, golden_set, refusal
 
 TINY = {"width": 4, "batch_real": 2, "iterations": 6, "static_iterations": 4}
@@ -24,6 +26,16 @@ TINY = {"width": 4, "batch_real": 2, "iterations": 6, "static_iterations": 4}
 
 def config(**options: object) -> CondenseConfig:
     return CondenseConfig(**(TINY | StaticDynamic.fixed | options), method="static-dynamic")  # type: ignore[arg-type]
+
+
+def test_the_score_of_a_set_is_of_all_images_and_memories_that_it_stores(store):
+    options = config(lr=0.0, static_lr=1.0, dynamic_lr=1.0)
+    setup, made = Setup(store, options), condense(store, options, device="cpu")
+    for name in ("static", "dynamic"):
+        tensors = {key: value.clone() for key, value in made.encoding.tensors.items()}
+        tensors[name][1::2] += 1
+        other = replace(made, encoding=made.encoding.holding(tensors, made.num_frames, made.size))
+        assert scored(other, setup.held_out(Run(device="cpu"))).source["unseen"] != made.source["unseen"]
 
 
 # How they start and move.
