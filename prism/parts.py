@@ -43,8 +43,8 @@ class Parts:
         return f"one of {', '.join(self.registry)}, or a part of your own as module:Name"
 
     def is_builtin(self, value: Any) -> bool:
-        """Whether a part has a short name; a custom part's code may change while its name stays the same."""
-        return self.name_of(value) in self.registry
+        """Whether a part is PRISM's; a custom part's code may change while its name stays the same."""
+        return self.name_of(value).partition("(")[0] in {*self.registry, *self.registry.values()}
 
     def match(self, name: str) -> re.Match[str] | None:
         """Module, name and options of a text that could name a part, or None; nothing is imported."""
@@ -139,9 +139,12 @@ class Parts:
                 return value
             home = f"{match[1]}:{match[2]}"
         else:
-            part = self.resolve(value)[0]
-            home, defaults = _home(part), {key: word.default for key, word in _parameters(_class(part)).items()}
-            options = {key: item for key, item in options.items() if repr(item) != repr(defaults.get(key))}
+            home = _home(self.resolve(value)[0])
+        # Reading the name of a custom part must not import it.
+        if options and (home in self.registry.values() or not isinstance(value, str)):
+            known = _parameters(_class(self.resolve(value)[0]))
+            defaults = {key: repr(word.default) for key, word in known.items()}
+            options = {key: item for key, item in options.items() if repr(item) != defaults.get(key)}
         # The repr of a function contains a memory address, which would differ in every run.
         words = [
             f"{key}={getattr(options[key], '__qualname__', None) or repr(options[key])}"

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism.condensation.objectives import CrossEntropy
+from prism.condensation.options import OBJECTIVES
 from prism.config import OmitDefault, Options, as_dict, at_least, with_options
 from prism.errors import ConfigError
 from prism.ingestion.options import IngestConfig
@@ -142,6 +144,14 @@ def test_a_class_that_is_no_dataclass_is_recorded_with_the_parameters_that_it_ke
     assert RULES.name_of(Plain(0.5)) == f"{HERE}:Plain(threshold=0.5)"
     assert RULES.name_of(Plain(0.5, 3)) == f"{HERE}:Plain(power=3, threshold=0.5)"
     assert made(f"{HERE}:Plain(power=3, threshold=0.5)").propose() == 0.125
+
+
+@pytest.mark.parametrize("value", ["cross-entropy", "cross-entropy(weight=0.3)", CrossEntropy(weight=0.3)])
+def test_an_option_at_its_default_makes_no_other_name_of_a_part_of_ours(value):
+    assert OBJECTIVES.name_of(value) == "cross-entropy"
+    assert OBJECTIVES.is_builtin(value)
+    assert OBJECTIVES.is_builtin("cross-entropy(weight=1)")
+    assert OBJECTIVES.name_of("cross-entropy(wieght=1)").endswith("(wieght=1)")
 
 
 def test_a_function_as_an_option_is_recorded_without_its_address():

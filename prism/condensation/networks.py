@@ -25,6 +25,7 @@ from prism.machine.randomness import generator
 from prism.networks.feed import Feed
 from prism.networks.initial import copy_values, initialise, lay_out, pinned_copy
 from prism.networks.network import Network, check_output
+from prism.networks.options import NETWORKS
 
 T = TypeVar("T")
 
@@ -244,7 +245,10 @@ class RandomNetworks:
         """The file of the class means of a block of networks; None where they are not kept."""
         if self.file_of is None:
             return None
-        key = {"model": self.network.name, "width": self.config.width or self.network.WIDTH, "name": self.name}
+        model, width = NETWORKS.name_of(self.config.model), self.config.width or self.network.WIDTH
+        key = {"model": model, "width": width, "name": self.name}
+        # By the others an embedding's last bits depend on the clips in its part, and so on the number of threads.
+        key |= {"threads": self.chunk.threads} if model != "convnet3d" else {}
         key |= {"seed": self.config.network_seed, "clips": real_batch(self.store, self.config), "block": block}
         key |= {"precision": self.precision, "view": "held_frames" if still else "whole_clips"}
         return self.elsewhere.get((block, still)) or self.file_of(key)

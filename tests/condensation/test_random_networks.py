@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import combinations, count, pairwise
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from settings import CPU, PAPER, chunk_of, setup_of, started
+from settings import CPU, PAPER, chunk_of, setup_of, started, threads
 
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
@@ -30,6 +31,7 @@ from prism.networks.convnet3d import ConvNet3D
 from prism.networks.initial import initialise, values_of
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
+from prism.networks.recurrent import CnnLstm
 
 TINY = PAPER | {"batch_real": 2, "device": "cpu", "iterations": 20, "width": 2}
 
@@ -231,6 +233,18 @@ def test_means_that_would_take_too_much_are_computed_as_they_are_needed_to_the_s
     assert "too much to be kept" in capsys.readouterr().err
     # One for each iteration, none ahead.
     assert len(computed) == 20
+
+
+def test_means_of_a_network_with_options_are_kept_and_those_that_depend_on_threads_are_kept_apart(make_store):
+    store = make_store()
+    for model, num in ((partial(CnnLstm, hidden=8), 8), ("cnn-lstm(hidden=8)", 8), ("cnn-lstm(hidden=9)", 16)):
+        condense(store, **TINY, model=model)
+        assert len([*store.path.glob("cache/means-*")]) == num
+    with threads(torch.get_num_threads() + 1):
+        condense(store, **TINY, model="cnn-lstm(hidden=8)")
+        condense(store, **TINY)
+    condense(store, **TINY)
+    assert len([*store.path.glob("cache/means-*")]) == 32
 
 
 class Own(ConvNet3D):
