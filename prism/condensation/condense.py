@@ -208,8 +208,10 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
         unused.add("relative_lr")
     if not (is_static := METHODS.name_of(config.method) == "static-dynamic"):
         unused |= {"static_iterations", "static_lr", "dynamic_lr", "hallucinator_lr"}
-    if is_static or config.init == "noise" or not config.initial_keyframes:
-        unused.add("placement")
+    if is_static or config.init == "noise" or config.initial_keyframes in (0, 2):
+        unused.add("placement")  # Two key-frames are the first and the last frame, wherever others would stand.
+    if is_static or config.fully_learnable or not config.initial_keyframes:
+        unused.add("metric")  # Without a caution, as recipe `paper` has one for every row of its tables.
     if config.storage != "h264":
         unused.add("quality")
     # Fields of a custom part are options that it uses.
@@ -222,6 +224,6 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
         if value != fixed.get(option, value):
             name = METHODS.name_of(config.method)
             say(f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used.")
-        elif option in unused and option not in fixed:
+        elif option in unused - {"metric"} and option not in fixed:
             say(f"Caution: {option} = {value!r} is not used with the other options.")
     return replace(config, **{option: getattr(CondenseConfig, option) for option in unused})

@@ -8,6 +8,7 @@ import torch
 
 from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.keyframes import reduce
 from prism.artifacts.results import SEEDS
 from prism.artifacts.store import ClipStore
 from prism.condensation import INIT, STARTS
@@ -43,7 +44,12 @@ def num_lost_keyframes(given: CondensedSet, config: CondenseConfig) -> int:
     """Number of a given set's key-frames that no video starts with; 0 for whole clips, which are to lose some."""
     if given.mask.all() or not METHODS.is_builtin(config.method):
         return 0
-    first = initial_mask(given.render(), given.labels, config.initial_keyframes, config.placement)
+    # As the run places them: on normalised clips of the size of its key-frames.
+    width = given.size[1] // config.keyframe_scale
+    small = given.unenlarged() if given.encoding.scale == config.keyframe_scale else given
+    clips = given.normalisation.apply(small.render())
+    clips = reduce(clips, clips.shape[4] // width)
+    first = initial_mask(clips, given.labels, config.initial_keyframes, config.placement)
     return int((given.mask & ~first).sum())
 
 

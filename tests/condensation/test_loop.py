@@ -132,6 +132,16 @@ def test_key_frames_of_a_set_that_no_video_starts_with_are_counted(store, tmp_pa
         assert (f"{lost} of the 10 key-frames of" in capfd.readouterr().err) == bool(lost)
 
 
+@pytest.mark.parametrize("scale", [2, 4, 8])
+def test_key_frames_are_counted_where_the_run_places_them(store, tmp_path, capfd, scale):
+    for seed in range(4):
+        how = {"insertion": "never", "iterations": 0, "vpc": 2, "seed": seed, "placement": "budget"}
+        given = run_tiny(store, tmp_path / str(seed), **how, init="real", initial_keyframes=4, keyframe_scale=4)
+        how |= {"init": tmp_path / str(seed), "initial_keyframes": 3, "keyframe_scale": scale}
+        lost = int((given.mask & ~run_tiny(store, **how).mask).sum())
+        assert f"{lost} of the 16 key-frames of" in capfd.readouterr().err
+
+
 def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
     store, path = make_store(), tmp_path / "set"
     select(store, output=path)
@@ -637,6 +647,7 @@ UNUSED = "Caution: {} is not used with the other options."
         ({"lr": 1.0, "relative_lr": 0.1}, UNUSED.format("relative_lr = 0.1")),
         ({"static_lr": 5.0}, UNUSED.format("static_lr = 5.0")),
         ({"quality": 10}, UNUSED.format("quality = 10")),
+        ({"placement": "budget"}, UNUSED.format("placement = 'budget'")),
         ({"fully_learnable": True, "insertion": "gradient"}, UNUSED.format("insertion = 'gradient'")),
         ({"insertion": "gradient", "epsilon": 0.1, "storage": "h264", "quality": 10, "relative_lr": 0.1}, None),
         ({"method": StaticDynamic(static_iterations=0, static_lr=5.0)}, None),
@@ -651,4 +662,4 @@ def test_an_option_without_effect_is_named_and_not_recorded(store, capfd, option
         return
     assert f"{said}\n" in err
     name = said.split()[4 if " fixes " in said else 1]
-    assert made.source["config"][name] != options[name]
+    assert made.source["config"].get(name, getattr(CondenseConfig, name)) != options[name]
