@@ -20,7 +20,8 @@ from prism.recipes import RECIPES, of_vpc, read_recipe
 from prism.reports.rows import Row
 from prism.reports.text import significant
 from prism.reproduction.paper import Cell, Exhibit, content_of, data_sets
-from prism.selection.options import SELECTIONS, SelectConfig
+from prism.selection.options import SelectConfig
+from prism.selection.options import resolve as resolve_selection
 
 Tables = Mapping[str, Mapping[str, Any]]
 """Options by section (verb), in the form of a recipe."""
@@ -185,15 +186,16 @@ def _options(section: str, cell: Cell, *sources: Tables) -> dict[str, Any]:
 def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed: int) -> SetStep:
     default = SelectConfig() if "select" in read_recipe(RECIPES / f"{cell.recipe}.toml") else CondenseConfig()
     of_row = _options(default.section, cell, *sources[:2]) | {"vpc": cell.vpc}
-    config = with_options(default, of_row | _options(default.section, cell, sources[2]) | {"seed": seed})
+    config = with_options(default, of_row | _options(default.section, cell, sources[2]))
     _check_row("vpc", config.vpc, cell.vpc, cell)
     _check_row("method", config.method, of_row.get("method", default.method), cell)
+    config = replace(config, seed=config.seed + seed)
     if isinstance(config, CondenseConfig):
         # Sets under the same networks would share an error that is in no interval over sets.
         config = resolve(replace(config, network_seed=config.network_seed + seed))
-    elif SELECTIONS.make(config.method, config).needs_embeddings:
-        # The embedder determines the choice: with one embedder, all seeds would give the same set.
-        config = replace(config, embedder_seed=seed)
+    else:
+        # The embedder determines a choice by embeddings: with one embedder, all seeds would give the same set.
+        config = resolve_selection(replace(config, embedder_seed=config.embedder_seed + seed))
     return SetStep(folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", store, config)
 
 
