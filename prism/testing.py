@@ -41,7 +41,9 @@ def _without_global_draws() -> Iterator[None]:
     assert torch.equal(torch.get_rng_state(), before), "randomness must come from the generator alone"
 
 
-def tiny_store(path: Path, classes: int = 2, clips: int = 4, num_frames: int = 8, size: int = 48) -> ClipStore:
+def tiny_store(
+    path: str | Path, classes: int = 2, clips: int = 4, num_frames: int = 8, size: int = 48
+) -> ClipStore:
     """Write a store of random pixels: `clips` training clips of each class, one each for validation and test."""
     names = sorted(f"class{label}" for label in range(classes))
     sources = [
@@ -55,7 +57,7 @@ def tiny_store(path: Path, classes: int = 2, clips: int = 4, num_frames: int = 8
 
 
 def write_store(
-    path: Path,
+    path: str | Path,
     classes: Sequence[str],
     sources: Sequence[ClipSource],
     frames: np.ndarray,
@@ -64,6 +66,7 @@ def write_store(
     std: float = 0.25,
 ) -> ClipStore:
     """Write a store of frames (N, T, 3, H, W) uint8; `sources` must be sorted by split and class."""
+    path = Path(path)
     path.mkdir(parents=True)
     frames.tofile(path / "frames.u8")
     (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
