@@ -29,6 +29,7 @@ from prism.artifacts.encodings.sparse import UInt8
 from prism.artifacts.store import ClipStore, Split
 from prism.errors import ConfigError
 from prism.machine.files import write_synced
+from prism.machine.progress import note
 from prism.machine.text_io import canonical_json, printable
 
 Shown = tuple[Tensor, Tensor]
@@ -103,6 +104,8 @@ class VideoFolder(Mp4s):
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         folders, rows = folder_names(condensed.classes), []
+        if folders != sorted(folders):
+            note("Caution: readers that number the folders by name give classes other labels than classes.txt.")
         for folder in folders:
             (path / "train" / folder).mkdir(parents=True)
         for video, label in enumerate(condensed.labels.tolist()):

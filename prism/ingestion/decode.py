@@ -165,13 +165,16 @@ class _Video:
             # From a later key frame, the frames shown before it would be decoded with a wrong reference.
             if key is None or key.pts is None or key.pts > first or not key.is_keyframe:
                 return None
-            index = bisect_left(self.times, key.pts)
-            for frame, is_whole in _decoded(_decoder(stream), chain([key], packets)):
+            index, codec = bisect_left(self.times, key.pts), _decoder(stream)
+            for frame, is_whole in _decoded(codec, chain([key], packets)):
                 if frame is None or frame.pts is None:
                     return None
                 if frame.pts < key.pts:
                     continue
                 if not is_whole or frame.pts != self.times[index]:
+                    return None
+                # A container may call every packet a key frame.
+                if frame.pts == key.pts and not frame.key_frame and codec.name not in PROMPT:
                     return None
                 if index in wanted:
                     found[index] = self._fit(frame)

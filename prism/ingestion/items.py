@@ -32,7 +32,10 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
         # Class names for labels that are numbers: in `features` of Hugging Face, in `classes` of torchvision.
         features = getattr(items, "features", None) or {}
         named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
-        names = next(filter(None, named), getattr(items, "classes", None))
+        owner: Any = items
+        while not hasattr(owner, "classes") and hasattr(owner, "dataset"):
+            owner = owner.dataset  # A `Subset` of PyTorch, as `random_split` makes.
+        names = next(filter(None, named), getattr(owner, "classes", None))
         with progress_bar("Reading", None, "items", enabled=progress) as advance:
             for number, item in enumerate(_each(items)):
                 path = f"{split}/{number:07}".lstrip("/")
@@ -94,10 +97,14 @@ def _plain(text: str, what: str, where: str) -> str:
 def _frames(video: Any, where: str) -> np.ndarray:
     """The frames of an item as (T, H, W, 3) uint8, from an array, a tensor or a sequence of frames."""
     try:
-        frames = np.asarray(video if hasattr(video, "shape") else [np.asarray(frame) for frame in video])
+        if not hasattr(video, "shape"):
+            video = [
+                frame.convert("RGB") if isinstance(frame, Image.Image) else np.asarray(frame) for frame in video
+            ]
+        frames = np.asarray(video)
     except (OSError, TypeError, ValueError, RuntimeError) as error:
         raise ClipError(f"{where} has frames that cannot be read: {reason(error)}.") from None
-    if frames.ndim == 4 and frames.shape[-1] != 3:
+    if frames.ndim == 4 and frames.shape[1] == 3 != frames.shape[-1]:
         frames = frames.transpose(0, 2, 3, 1)
     most = {"f": 1, "i": 255, "u": 255}.get(frames.dtype.kind, -1)
     is_right = frames.ndim == 4 and frames.shape[-1] == 3 and frames.size

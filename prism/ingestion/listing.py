@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from prism.errors import SourceError
 from prism.machine.text_io import as_text, read_text, reason
@@ -32,8 +33,8 @@ LINKED_OUT = "it is a link that leaves the source: --follow-links reads it, or c
 LINKED_FOLDER = "it is a folder that is a link: --follow-links searches it, or copy what is behind it (cp -rL)."
 LINKED_AGAIN = "it is a link to a folder that is searched already."
 POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there, or fetch it with git lfs pull."
-NESTED = "it lies in a folder within a class folder: move it into that of its class, or write a .csv list."
-LOOSE = "it lies beside the class folders: move it into that of its class, or write a .csv list."
+NESTED = "it lies in a folder within a class folder: move it into that of its class, or ingest a .csv list."
+LOOSE = "it lies beside the class folders: move it into that of its class, or ingest a .csv list."
 TWINS = "videos of one name, most likely one clip twice (remove one of each, or name both in a .csv list)"
 PICTURES = "pictures lie in the class folder itself: each video needs a folder of its own in that of its class."
 OUTSIDE = "it lies in none of the split folders."
@@ -90,6 +91,8 @@ class Listing:
         if relative != as_text(relative):
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."
         else:
+            # One name may have two forms, as on a Mac and on Linux.
+            label = normalize("NFC", label)
             self.videos.append(VideoSource(path, relative, label, split, recording))
             self.labels.setdefault(label, relative)
 
@@ -143,6 +146,9 @@ class Listing:
             loose = (path for path, reason in self.skipped.items() if reason == LOOSE)
             is_ucf = any(re.match(r"v_\w+_g\d+_c\d+\.", path) for path in loose)
             hint = " --layout ucf101 reads names like these with its lists." * is_ucf
+            nested = (path for path, reason in self.skipped.items() if reason == NESTED)
+            if any(re.match("train|test|val|dev|eval", path, re.IGNORECASE) for path in nested):
+                hint += " If the upper folders are splits, name them train, val and test."
             return f"source '{source}' has no videos that can be used: {why_skipped(self.skipped)}{hint}"
         others = [name for _, _, files in os.walk(source) for name in files] if source.is_dir() else []
         instead = f", but other files ({suffixes(others)})" if others else ""
@@ -268,12 +274,16 @@ def csv_rows(path: Path, needed: Sequence[str], listing: Listing) -> Iterator[tu
         if twice := [column for column in used if names.count(column) > 1]:
             raise SourceError(f"list '{path}' has the column '{twice[0]}' twice.")
         for row in rows:
-            cells = {name: (row[name] or "").strip() for name in names}
+            cells, more = {name: (row[name] or "").strip() for name in names}, "".join(row.get(None, ())).strip()
+            if not more and not any(cells.values()):
+                continue  # Spreadsheets save empty rows.
             if empty := [name for name in needed if not cells[name] or "\0" in cells[name]]:
                 listing.fault(path, f"no {empty[0]}", rows.line_num)
             elif torn := [cells[name] for name in used if re.search(r"[\r\n]", cells.get(name, ""))]:
                 # A stray quote joins all lines up to the next quote into one cell.
                 listing.fault(path, "a quote that is not closed", rows.line_num - torn[0].count("\n"), torn[0])
+            elif more:
+                listing.fault(path, "more cells than columns", rows.line_num, more)
             else:
                 yield rows.line_num, cells
     except csv.Error as error:
@@ -320,7 +330,8 @@ class Auto(Layout):
         if source.is_file():
             return self._listed(source)
         _, entries, files = next(os.walk(source, onerror=_refuse))
-        lists = [source / name for name in visible(files, ".csv") if _is_list(source / name)]
+        columns = {source / name: _columns(source / name) for name in visible(files, ".csv")}
+        lists = [path for path, names in columns.items() if {"path", "label", "split"} <= names]
         if len(lists) > 1:
             names = ", ".join(path.name for path in lists)
             raise SourceError(f"source '{source}' has several lists of videos ({names}). Name the one to use.")
@@ -330,6 +341,10 @@ class Auto(Layout):
         splits = SPLIT_NAMES.keys() & {name.lower() for name in folders}
         has_splits = "train" in splits and (len(splits) > 1 or len(folders) == 1)
         listing = Listing(source)
+        unread = [path.name for path, names in columns.items() if {"path", "label"} <= names]
+        listing.caution(
+            "the folders are read, and no list without a column split; name a list to ingest it", unread
+        )
         for path in videos_under(listing, source, self.follow_links):
             *above, _ = path.relative_to(source).parts
             split = SPLIT_NAMES.get(above.pop(0).lower()) if has_splits and above else ""
@@ -338,6 +353,9 @@ class Auto(Layout):
             else:
                 loose = PICTURES if path.is_dir() else LOOSE
                 listing.skip(path, OUTSIDE if split is None else NESTED if above else loose)
+        of_files = {video.label for video in listing.videos if video.path.suffix.lower() in VIDEO_SUFFIXES}
+        pictures = (one.relative for one in listing.videos if one.label in of_files and one.path.is_dir())
+        listing.caution("folders of pictures beside video files are read as videos", pictures)
         first = dict[str, VideoSource]()
         for video in listing.videos:
             other = first.setdefault(without_suffixes(video.relative), video)
@@ -362,7 +380,11 @@ class Auto(Layout):
         # A folder that is reached by a link has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(root), root.resolve())]
         for line, row in rows:
-            name, split = row["path"], row.get("split", "").lower()
+            # Paths may be written on Windows, and with letters in another form than the folder's.
+            plain = row["path"].replace("\\", "/")
+            forms = row["path"], plain, *(normalize(form, plain) for form in ("NFC", "NFD"))
+            name = next((form for form in forms if os.path.lexists(root / form)), row["path"])
+            split = row.get("split", "").lower()
             paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
             relative = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
             if not relative:
@@ -381,11 +403,11 @@ class Auto(Layout):
         return listing
 
 
-def _is_list(path: Path) -> bool:
-    """Whether a CSV file is used as the list of its folder: it has the columns path, label and split."""
+def _columns(path: Path) -> set[str]:
+    """Names of the columns of a CSV file."""
     # Reading a pipe would wait for ever.
     if not path.is_file():
-        return False
+        return set()
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
-    return {"path", "label", "split"} <= {cell.strip(' "\r\n').lower() for cell in re.split("[,;]", header)}
+    return {cell.strip(' "\r\n').lower() for cell in re.split("[,;]", header)}

@@ -50,6 +50,8 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entri
     check_output(path, overwrite)
     if path.is_symlink():
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OutputError(f"output '{path}' is protected from writing: chmod -R u+w {path} ends this.")
     if path.exists() and not (path / mark).is_file():
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
     own = set(map(PurePosixPath, entries)) - {PurePosixPath()}

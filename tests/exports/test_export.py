@@ -1,6 +1,7 @@
 """The verb: whole or not at all, one sentence for every mistake, and a page that says what is in the folder."""
 
 import json
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,6 +54,13 @@ def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
     with pytest.raises(OutputError, match="is a folder, but a file is to be written"):
         export(chosen, tmp_path / "precious", to="gif", overwrite=True)
     assert (tmp_path / "precious" / "file").read_text() == (tmp_path / "file").read_text() == "precious"
+
+
+def test_an_export_that_is_protected_is_refused_before_any_work(chosen, tmp_path, monkeypatch):
+    export(chosen, tmp_path / "out")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(OutputError, match=r"out' is protected from writing: chmod -R u\+w"):
+        export(chosen, tmp_path / "out", overwrite=True)
 
 
 @pytest.mark.parametrize("mark", ["a", '{"entries": ["."]}', '{"entries": [".", ""], "made_by": "prism export"}'])

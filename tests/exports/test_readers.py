@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
+from settings import set_of
 
 from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
@@ -69,6 +70,13 @@ def test_torchvision_and_fiftyone_find_a_folder_for_each_class(chosen, tmp_path)
     paths = sorted((tmp_path / "out" / "train").rglob("*.mp4"), key=lambda path: path.stem)
     assert [path.parent.name.replace("_", " ") for path in paths] == [CLASSES[label] for label in chosen.labels]
     assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == CLASSES
+
+
+@pytest.mark.parametrize(("name", "num"), [("run slow", 0), ("run-slow", 1)])
+def test_folders_in_another_order_than_the_classes_are_named(tmp_path, name, num, capsys):
+    chosen = set_of(torch.zeros(2, 2, 3, 16, 16), classes=("run fast", name))
+    export(chosen, tmp_path / "out")
+    assert capsys.readouterr().err.count("Caution: readers that number the folders by name") == num
 
 
 def test_prism_itself_ingests_a_video_folder_with_its_flip_rule(make_store, tmp_path):

@@ -268,6 +268,14 @@ def test_h264_is_read_by_time_without_decoding_what_is_before(kinds, monkeypatch
     assert 4 <= len(packets) < 20
 
 
+def test_a_file_that_calls_every_packet_a_key_frame_is_decoded_in_order(tmp_path, monkeypatch):
+    data = write_numbered(tmp_path / "a.mp4", 60, "mpeg4", {"g": "30"}).read_bytes()
+    (path := tmp_path / "b.mp4").write_bytes(data.replace(b"stss", b"free"))
+    monkeypatch.setattr(decode, "LONG_VIDEO", 60)
+    assert [outcome_of(one, Window(20, 1)).is_sought for one in (tmp_path / "a.mp4", path)] == [True, False]
+    assert numbers(path, Window(20, 1)) == [[*range(20, 26)]]
+
+
 def test_frames_are_rgb_resized_on_the_short_side_and_cropped_in_the_centre(tmp_path):
     picture = np.zeros((48, 96, 3), np.uint8)
     picture[:, :24], picture[:, 24:72], picture[:, 72:] = (255, 0, 0), (0, 0, 255), (0, 255, 0)

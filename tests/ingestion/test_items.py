@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import Subset, random_split
 from videos import numbered, shown_number, write_classes
 
 from prism.artifacts.store import ClipStore
@@ -78,6 +79,7 @@ def test_splits_by_name_are_kept(tmp_path):
         lambda frames: torch.from_numpy(frames) / 255,
         lambda frames: frames.astype(int).transpose(0, 3, 1, 2),
         lambda frames: list(map(Image.fromarray, frames)),
+        lambda frames: [Image.fromarray(frame).convert("RGBA") for frame in frames],
     ],
 )
 def test_frames_may_be_numbers_arrays_tensors_or_pictures(tmp_path, take):
@@ -93,6 +95,8 @@ def test_numbers_get_the_names_that_a_data_set_has_for_them_or_are_ordered(tmp_p
 
     named = MapStyle(pairs(2, (0, 1)), ["jump", "walk"])
     assert ingest(named, tmp_path / "torchvision", **CLIP).classes == ("jump", "walk")
+    parts = Subset(random_split(named, [1.0])[0], range(len(named)))
+    assert ingest(parts, tmp_path / "split", **CLIP).classes == ("jump", "walk")
     items = Features({"video": frames, "labels": label} for frames, label in pairs(2, (1, 0)))
     store = ingest({"train": items}, tmp_path / "hugging", **CLIP)
     assert store.classes == ("sit", "stand")
@@ -156,6 +160,7 @@ def torn(error: Exception) -> Iterator:
         ([{"video": video(0), "label": "a", "group": "g\n1"}], "has the group 'g\\n1', but it must be one line"),
         (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
         ([(video(0)[..., 0], "a")], "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W, 3)"),
+        ([(np.zeros((8, 64, 64, 4), np.uint8), "a")], "has frames of uint8 with shape (8, 64, 64, 4), but they m"),
         (
             [(video(0).astype(np.float32), "a")],
             "has frames of float32 with shape (8, 64, 64, 3), values 40 to 210, but",

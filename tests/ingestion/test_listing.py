@@ -79,6 +79,38 @@ def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
     assert [path.name for path in videos_under(Listing(tmp_path), tmp_path, False)] == ["0.mp4", "1.mp4"] * 2
 
 
+def test_a_folder_of_pictures_among_video_files_is_named(tmp_path):
+    touch(tmp_path, "a/0.mp4", "a/thumbs/0.jpg", "b/1.mp4", "c/frames/0.jpg")
+    (note,) = list_videos(tmp_path).notes
+    assert note == "Caution: folders of pictures beside video files are read as videos: 1 ('a/thumbs')."
+
+
+def test_a_list_in_a_folder_that_names_no_splits_is_not_passed_over_in_silence(tmp_path):
+    write_list(touch(tmp_path, "a/0.mp4", "b/0.mp4"), "path,label,group\na/0.mp4,a,g\nb/0.mp4,b,g\n")
+    (note,) = list_videos(tmp_path).notes
+    assert note.endswith("no list without a column split; name a list to ingest it: 1 ('list.csv').")
+
+
+NFC, NFD = "caf\u00e9", "cafe\u0301"
+
+
+def test_a_class_has_one_name_in_whichever_form_its_letters_are(tmp_path):
+    touch(tmp_path, f"train/{NFC}/0.mp4", f"test/{NFD}/1.mp4", "train/b/2.mp4")
+    assert found(tmp_path) == [
+        (f"test/{NFD}/1.mp4", NFC, "test"),
+        ("train/b/2.mp4", "b", "train"),
+        (f"train/{NFC}/0.mp4", NFC, "train"),
+    ]
+    path = write_list(tmp_path, f"path,label\ntest/{NFC}/1.mp4,{NFC}\ntrain/{NFC}/0.mp4,{NFD}\n")
+    assert found(path) == [(f"test/{NFD}/1.mp4", NFC, ""), (f"train/{NFC}/0.mp4", NFC, "")]
+
+
+@pytest.mark.parametrize("splits", [("training", "testing"), ("train", "dev")])
+def test_split_folders_of_other_names_are_no_reason_to_move_videos(tmp_path, splits):
+    touch(tmp_path, *(f"{split}/{label}/0.mp4" for split in splits for label in "ab"))
+    assert refused(tmp_path).endswith("If the upper folders are splits, name them train, val and test.")
+
+
 def test_a_clip_that_is_there_twice_under_one_name_is_refused_unless_a_list_names_both(tmp_path):
     twice = touch(tmp_path, "a/1.mp4", "a/1/0.png", "a/2.avi", "a/2.MP4", "b/1.mp4", "b/3.gif", "b/4.gif")
     (twice / "b/3.mp4").symlink_to("3.gif")
@@ -222,6 +254,7 @@ def test_a_list_names_paths_labels_and_splits(tmp_path):
     [
         '\ufeffpath,label,split\r\n"a, b.mp4",jump,train\r\n\r\nc.mp4,"walk",test\r\n',
         "path;label;split\na, b.mp4;jump;Train\nc.mp4;walk;TEST\n",
+        'path,label,split\n".\\a, b.mp4",jump,train,\n.\\c.mp4,walk,test\n,,\n , ,,,\n',
     ],
 )
 def test_a_list_from_another_system_is_read(tmp_path, text):
@@ -254,6 +287,7 @@ FAULTY_LISTS = [
         "has a quote that is not closed: 2 (line 2 'a\\nb.mp4,b\\nc.mp4', line 5 'd.mp4,b\\ne.mp4').",
     ),
     ('path,label,group\na.mp4,a,"g\rb.mp4,b,g"\n', "has a quote that is not closed: 1 (line "),
+    ("path,label,group\na.mp4,push, left,g1\nb.mp4,b,g\n", "has more cells than columns: 1 (line 2 'g1')."),
     ("path,label,Label\na.mp4,a,b\n", "list '{path}' has the column 'label' twice."),
     ("group,path,label,group\ng,a.mp4,a,h\n", "has the column 'group' twice."),
     ("", "has no column 'path', only nothing."),

@@ -184,5 +184,6 @@ def test_copies_are_found_where_videos_are_folders_of_frames_and_links(alike):
     # As many bytes, in another order.
     shutil.copytree(alike / "train/a/9", alike / "test/b/8")
     (alike / "test/b/8/1.png").rename(alike / "test/b/8/3.png")
-    (note,) = make_plan(alike, config).listing.notes
+    mixed, note = make_plan(alike, config).listing.notes
+    assert mixed.endswith("are read as videos: 3 ('test/a/9', 'test/b/8', 'train/a/9').")
     assert "byte for byte: 2 ('test/a/9' (test) of 'train/a/9' (train), 'test/b/9.mp4' (test) of" in note
