@@ -184,7 +184,5 @@ def _literals(text: str, name: str) -> dict[str, Any]:
                 return options
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
         pass
-    raise ConfigError(
-        f"the options of '{name}' cannot be read. Write each once as key=value, with a number, a text in quotes, "
-        "True, False, None, or a list of these."
-    )
+    values = "a number, a text in quotes, True, False, None, or a list of these"
+    raise ConfigError(f"the options of '{name}' cannot be read. Write each once as key=value, with {values}.")

@@ -93,15 +93,11 @@ class Subject:
     def leak_caution(self) -> str:
         """A caution if the set is from another store, whose training clips may be scored here; else empty."""
         if self.shared_videos:
-            return (
-                f"{self.shared_videos:,} of the videos that score have the class, path and length of videos of "
-                "the other store that was trained on. If they are the same, the score is too high."
-            )
+            said = f"{self.shared_videos:,} of the videos that score have the class, path and length of videos of"
+            return f"{said} the other store that was trained on. If they are the same, the score is too high."
         if self.made_from:
-            return (
-                "the set was made from another store than the one that scores. If that trained on videos that "
-                "score here, the score is too high."
-            )
+            said = "the set was made from another store than the one that scores"
+            return f"{said}. If that trained on videos that score here, the score is too high."
         return ""
 
 

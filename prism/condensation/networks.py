@@ -302,9 +302,8 @@ class RandomNetworks:
         # Drawn for all classes, so that no class depends on which others are condensed.
         positions = self.store.sample(real_batch(self.store, self.config), batch)
         mirrored = torch.rand(len(positions), generator=flips) < 0.5
-        times = (
-            torch.randint(num_frames, positions.shape, generator=view) if still else torch.full_like(positions, -1)
-        )
+        drawn = torch.randint(num_frames, positions.shape, generator=view)
+        times = drawn if still else torch.full_like(positions, -1)
         labels = self.real.labels[positions]
         ours = (labels >= self.classes.start) & (labels < self.classes.stop)
         return positions[ours], mirrored[ours] & self.store.flip, times[ours]

@@ -229,10 +229,9 @@ class HeldOutNetworks:
         if not all(math.isfinite(value) for score in found for value in asdict(score).values()):
             if not all(real.isfinite().all() for real in self.real):
                 raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
+            said = "the videos have grown so far that their mean embeddings are not finite"
             advice = "The learning rate is too high: start again with a lower one and --overwrite."
-            raise DivergedError(
-                f"the videos have grown so far that their mean embeddings are not finite. {advice}"
-            )
+            raise DivergedError(f"{said}. {advice}")
         return MatchScore.mean(found)
 
 

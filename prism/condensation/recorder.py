@@ -114,10 +114,8 @@ class RunRecorder:
             self.save_checkpoint()
             self._saved = time.monotonic()
         if stop and self.loop.iteration < self.loop.num_iterations:
-            said = (
-                f"stopped at iteration {self.loop.iteration} of {self.loop.num_iterations}; a checkpoint is saved"
-            )
-            raise Interrupted(f"{said}. Run the same command with --resume to continue.")
+            said = f"stopped at iteration {self.loop.iteration} of {self.loop.num_iterations}"
+            raise Interrupted(f"{said}; a checkpoint is saved. Run the same command with --resume to continue.")
 
     def save_checkpoint(self) -> None:
         """Save a checkpoint; a DivergedError where one of its values is not finite."""

@@ -175,10 +175,9 @@ def passes(store: ClipStore, config: EvaluateConfig) -> list[Clips]:
     if config.protocol != "wang2024":
         return [store.clips(config.split)]
     if (found := store.num_passes) != NUM_WINDOWS:
-        raise ConfigError(
-            f"protocol wang2024 scores {NUM_WINDOWS} random windows of each test video, but "
-            f"'{store.path}' has {found}. Ingest it with --random-test-windows {NUM_WINDOWS}."
-        )
+        said = f"protocol wang2024 scores {NUM_WINDOWS} random windows of each test video"
+        said += f", but '{store.path}' has {found}"
+        raise ConfigError(f"{said}. Ingest it with --random-test-windows {NUM_WINDOWS}.")
     return store.passes()
 
 

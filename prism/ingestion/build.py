@@ -304,10 +304,8 @@ def _check_classes(done: Done, folder: WorkingFolder) -> None:
         videos = list(some)
         if any(outcome.windows for _, outcome in videos):
             continue
-        sentence = (
-            f"class '{label}' has no usable {adjectives[split]} video: all {len(videos)} were skipped, the first "
-            f"('{videos[0][0].relative}') because {videos[0][1].reason}"
-        )
+        sentence = f"class '{label}' has no usable {adjectives[split]} video: all {len(videos)} were skipped"
+        sentence += f", the first ('{videos[0][0].relative}') because {videos[0][1].reason}"
         if split == "train":
             folder.remove()
             raise SourceError(sentence)
@@ -318,10 +316,9 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
     used = {video.relative: outcome for video, outcome in done if outcome.windows}
     num_frames = plan.config.num_frames
     if short := [name for name, outcome in used.items() if outcome.video_frames < num_frames]:
-        yield (
-            f"Caution: {len(short):,} of {len(used):,} used videos have fewer than {num_frames} frames, such as "
-            f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
-        )
+        said = f"{len(short):,} of {len(used):,} used videos have fewer than {num_frames} frames, such as"
+        remedy = "Their clips repeat the last frame. A smaller --num-frames avoids it."
+        yield f"Caution: {said} '{short[0]}'. {remedy}"
     if skipped:
         total = len(done) + len(plan.listing.skipped)
         yield f"Skipped {len(skipped):,} of {total:,} videos, see skipped.csv: {why_skipped(skipped)}"

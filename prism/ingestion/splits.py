@@ -145,10 +145,8 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
             "cut; '_(g\\d+)_' finds them in names like _g01_c02."
         )
     if copies := list(_copies(videos)):
-        yield (
-            f"Caution: videos that are copies of one in another split, byte for byte: {with_number(copies)}. A "
-            "network is then scored on what it has seen. Remove one."
-        )
+        said = f"videos that are copies of one in another split, byte for byte: {with_number(copies)}"
+        yield f"Caution: {said}. A network is then scored on what it has seen. Remove one."
 
 
 def _copies(videos: Sequence[VideoSource]) -> Iterator[str]:

@@ -55,10 +55,8 @@ def completed(
         if cause is None:
             raise
         # A custom part, for one, may be missing on another machine.
-        raise EngineError(
-            f"the executor cannot import '{cause.name}'. Install it wherever its processes run, the scheduler's "
-            "included, or put its folder on their PYTHONPATH."
-        ) from None
+        said = f"the executor cannot import '{cause.name}'. Install it wherever its processes run"
+        raise EngineError(f"{said}, the scheduler's included, or put its folder on their PYTHONPATH.") from None
     finally:
         for future in futures:
             # Dask may still end a future that is cancelled, and would log a traceback.

@@ -68,10 +68,8 @@ def provenance() -> dict[str, Any]:
 def check_same_run(what: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to resume `what`, a file or folder with its path, where another run than the wanted one left it."""
     if found != wanted:
-        raise ArtifactError(
-            f"{what} belongs to another run: {first_difference(found, wanted)}. "
-            "Repeat that run's options, remove it, or choose another output."
-        )
+        said = f"{what} belongs to another run: {first_difference(found, wanted)}"
+        raise ArtifactError(f"{said}. Repeat that run's options, remove it, or choose another output.")
 
 
 def peak_memory_bytes() -> int:

@@ -193,10 +193,8 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
         "of full: stored frames, counted as float32 as the paper does, of the same count for all training clips."
     )
     if any(row.has_takes for row in rows):
-        notes.append(
-            "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a "
-            "random subset of them (Okanovic et al., arXiv 2305.18424)."
-        )
+        shown = "each epoch shows a random subset of them (Okanovic et al., arXiv 2305.18424)"
+        notes.append(f"Stored clips: held by the set. Where they are more than the clips of an epoch, {shown}.")
     notes += [] if data.split in TESTS else [f"Scored on the {data.split} split, which {seen} chosen on."]
     return notes
 

@@ -113,10 +113,8 @@ class Comparison:
         )
         if leads := [line.lead for line in self.lines if line.lead]:
             recordings = ", and over test recordings" if any(lead.recordings for lead in leads) else ""
-            yield (
-                f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t) over sets, those of one seed "
-                f"paired{recordings}."
-            )
+            pairs = f"those of one seed paired{recordings}"
+            yield f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t) over sets, {pairs}."
             if any(lead.interval is None for lead in leads):
                 yield NO_INTERVAL
         rows = [line.row for line in self.lines if line.row]
