@@ -100,7 +100,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
                 setup.precompute(run)
             held_out = setup.held_out(run) if is_whole else None
             setup.measure_rates(loop)
-            iterate(setup, loop, held_out, recorder, run.progress)
+            iterate(setup, loop, held_out, recorder, run)
             try:
                 condensed = finished_set(setup, loop, source)
                 if held_out is not None:
@@ -116,15 +116,11 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
 
 
 def iterate(
-    setup: Setup,
-    loop: Condensation,
-    held_out: HeldOutNetworks | None,
-    recorder: RunRecorder | None,
-    progress: bool,
+    setup: Setup, loop: Condensation, held_out: HeldOutNetworks | None, recorder: RunRecorder | None, run: Run
 ) -> None:
     """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone."""
     shown = dict[str, str]()
-    bar = progress_bar("Condensing", loop.num_iterations, "it", enabled=progress, done=loop.iteration)
+    bar = progress_bar("Condensing", loop.num_iterations, "it", enabled=run.progress, done=loop.iteration)
     with stop_signal() if recorder else nullcontext(Event()) as stopped, bar as advance:
         while loop.iteration < loop.num_iterations:
             if held_out is not None and loop.iteration % SCORED_EVERY == 0:
