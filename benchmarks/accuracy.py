@@ -171,10 +171,7 @@ def measure(race: Race) -> dict[str, Any]:
             return ClipStore.open(shutil.copytree(given, next(copies), ignore=shutil.ignore_patterns("cache")))
 
         store = fresh()
-        runs = {
-            PEERS: peers(store, race),
-            **ours(race, fresh),
-        }
+        runs = {PEERS: peers(store, race), **ours(race, fresh)}
         for name, timed in runs.items():
             print(f"  {name}: {timed[-1][0]} iterations in {timed[-1][1]:.3g} s", flush=True)
         points = _scored(store, race, runs)

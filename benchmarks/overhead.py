@@ -65,12 +65,7 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
     """Shares of one whole run, with the paper's warm-up and cool-down."""
     clock = CLOCKS[sizes.clock]
     paper = CondenseConfig()
-    config = paper_config(
-        sizes,
-        iterations=ITERATIONS[means],
-        warmup=paper.warmup,
-        cooldown=paper.cooldown,
-    )
+    config = paper_config(sizes, iterations=ITERATIONS[means], warmup=paper.warmup, cooldown=paper.cooldown)
     insertion, telemetry, judged = Watch(clock), Watch(clock), 0.0
     with tempfile.TemporaryDirectory() as folder:
         if means == "kept":
