@@ -180,7 +180,7 @@ def as_arguments(config: Options) -> list[str]:
     return given
 
 
-def as_path(given: Any, what: str) -> Path:
+def as_path(given: Any, what: str = "the path of an output") -> Path:
     """The given path; ConfigError for any other argument: `the path of an output is wanted, not 5.`"""
     if isinstance(given, str | os.PathLike):
         return Path(given)

@@ -27,7 +27,7 @@ from prism.machine.files import (
     writing,
 )
 from prism.machine.progress import note, progress_bar
-from prism.machine.run import OUTPUT, Run, split_options
+from prism.machine.run import Run, split_options
 from prism.machine.text_io import canonical_json, parse_json, printable, read_text
 from prism.reports.text import counted, in_bytes
 
@@ -79,7 +79,7 @@ def export(
         OutputError: the output exists, is no export, cannot be written, or another run is writing it.
     """
     config, run = split_options(ExportConfig, config, run, options)
-    output, reads, form = as_path(output, OUTPUT), [condensed], FORMATS.make(config.to, config)
+    output, reads, form = as_path(output), [condensed], FORMATS.make(config.to, config)
     condensed = _set_of(condensed, config)
     result = Result.load(config.result) if config.result else None
     if result and result.subject.fingerprint != condensed.fingerprint:

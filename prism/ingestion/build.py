@@ -42,7 +42,7 @@ from prism.machine.files import (
     writing,
 )
 from prism.machine.progress import note, progress_bar
-from prism.machine.run import OUTPUT, Run, split_options
+from prism.machine.run import Run, split_options
 from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text, typed
 
 Done = list[tuple[VideoSource, Outcome]]
@@ -86,7 +86,7 @@ def ingest(
         Interrupted, EngineError: the run was stopped, or the executor failed; finished videos are kept.
     """
     config, run = split_options(IngestConfig, config, run, options)
-    output = Path(os.path.abspath(as_path(output, OUTPUT)))
+    output = Path(os.path.abspath(as_path(output)))
     run.check_workers(workers)
     with lock(output):
         check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)

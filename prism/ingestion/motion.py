@@ -29,7 +29,7 @@ from prism.ingestion.options import MotionConfig
 from prism.machine.files import check_output_folder, lock, new_folder, replace_folder, write_synced, writing
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
-from prism.machine.run import OUTPUT, Run, split_options
+from prism.machine.run import Run, split_options
 from prism.machine.text_io import canonical_json
 
 Array = np.ndarray
@@ -237,7 +237,7 @@ def write_motion(
         OutputError: the folder exists and is not overwritten, cannot be written, or the disk is full.
     """
     config, run = split_options(MotionConfig, config, run, options)
-    output = Path(os.path.abspath(as_path(output, OUTPUT)))
+    output = Path(os.path.abspath(as_path(output)))
     labels, draw = KINDS[config.kind]
     counts = {"train": config.train_per_class, "test": config.test_per_class}
     with lock(output):

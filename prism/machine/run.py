@@ -10,9 +10,6 @@ from prism.config import AnyOptions, as_path, short_repr, with_options
 from prism.errors import ConfigError, nearest
 from prism.machine.progress import is_watched
 
-OUTPUT = "the path of an output"
-"""Noun in the refusal of `as_path`."""
-
 NOT_TAKEN: dict[str, tuple[str, ...]] = {
     "motion": ("output", "resume", "device", "executor"),
     "ingest": ("output", "resume", "device"),
@@ -46,7 +43,7 @@ class Run:
 
     @property
     def path(self) -> Path | None:
-        return None if self.output is None else as_path(self.output, OUTPUT)
+        return None if self.output is None else as_path(self.output)
 
     def check_workers(self, workers: Any) -> None:
         """Refuse a number of workers that is below 1, or given beside an executor."""

@@ -17,7 +17,6 @@ from prism.artifacts.results import HEADINGS, Result
 from prism.config import as_list, as_path
 from prism.errors import ConfigError
 from prism.machine.files import check_output_file, lock, write_atomically
-from prism.machine.run import OUTPUT
 from prism.machine.text_io import printable
 from prism.reports.plots import marks_of, plot_of_rows
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
@@ -45,7 +44,7 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
         ArtifactError: a result file is missing or damaged.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
-    results, output = as_list(results, "result files"), as_path(output, OUTPUT)
+    results, output = as_list(results, "result files"), as_path(output)
     if output.suffix.lower() not in ("", ".html", ".htm"):
         raise ConfigError(f"output '{output}' would be a page in HTML. Choose a name that ends in .html.")
     loaded = load_results(results)

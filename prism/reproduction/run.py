@@ -19,7 +19,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.machine.files import lock, write_atomically
 from prism.machine.progress import note
 from prism.machine.provenance import check_same_run
-from prism.machine.run import OUTPUT, Run, run_of
+from prism.machine.run import Run, run_of
 from prism.reports.page import build_page
 from prism.reproduction.compare import Comparison, Done, measured
 from prism.reproduction.paper import exhibit
@@ -67,7 +67,7 @@ def reproduce(
         ArtifactError: a set or result of that name was made with other options.
         EngineError, Interrupted: the executor lost a task, or a signal stopped the run; the same call resumes it.
     """
-    chosen, folder, run = exhibit(name), as_path(output, OUTPUT), run_of("reproduce", run, options)
+    chosen, folder, run = exhibit(name), as_path(output), run_of("reproduce", run, options)
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
     rows, networks = as_list(rows, "rows"), as_list(networks, "networks")
