@@ -138,7 +138,7 @@ class KeyFrameVideos(Videos):
         """Normalised clips (V, T, C, H, W), differentiable in the key-frames (equation 3).
 
         With metric `clip` the gradient of the key-frames is multiplied by (WᵀW)⁻¹, W being the interpolation: a
-        step then moves the clip along the part of the clip's gradient that key-frames can express.
+        step then moves the clip along the part of its gradient that key-frames can express, but for `enlarge`.
         """
         frames, inverse = self.frames, self.inverse_gram
         if inverse is not None and torch.is_grad_enabled():
