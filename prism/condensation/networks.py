@@ -245,12 +245,11 @@ class RandomNetworks:
         """The file of the class means of a block of networks; None where they are not kept."""
         if self.file_of is None:
             return None
-        model, width = NETWORKS.name_of(self.config.model), self.config.width or self.network.WIDTH
-        key = {"model": model, "width": width, "name": self.name}
+        key = {"model": NETWORKS.name_of(self.config.model), "width": self.config.width or self.network.WIDTH}
         # By the others an embedding's last bits depend on the clips in its part, and so on the number of threads.
-        key |= {"threads": self.chunk.threads} if model != "convnet3d" else {}
-        key |= {"seed": self.config.network_seed, "clips": real_batch(self.store, self.config), "block": block}
-        key |= {"precision": self.precision, "view": "held_frames" if still else "whole_clips"}
+        key |= {"threads": self.chunk.threads} if key["model"] != "convnet3d" else {}
+        key |= {"name": self.name, "seed": self.config.network_seed, "clips": real_batch(self.store, self.config)}
+        key |= {"block": block, "precision": self.precision, "view": "held_frames" if still else "whole_clips"}
         return self.elsewhere.get((block, still)) or self.file_of(key)
 
     @torch.no_grad()

@@ -184,7 +184,6 @@ class _Video:
         return None
 
     def _read_in_order(self, wanted: Collection[int]) -> _Scan:
-        """Decode the whole video, count its frames, and find those that are damaged."""
         packets, stream, self.kept = self.kept, self.survey.stream, None
         if packets is None:
             container, stream = self.stack.enter_context(opened(self.path))

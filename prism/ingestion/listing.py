@@ -330,7 +330,7 @@ class Auto(Layout):
         if source.is_file():
             return self._listed(source)
         _, entries, files = next(os.walk(source, onerror=_refuse))
-        columns = {source / name: _columns(source / name) for name in visible(files, ".csv")}
+        columns = {source / name: _column_names(source / name) for name in visible(files, ".csv")}
         lists = [path for path, names in columns.items() if {"path", "label", "split"} <= names]
         if len(lists) > 1:
             names = ", ".join(path.name for path in lists)
@@ -403,8 +403,7 @@ class Auto(Layout):
         return listing
 
 
-def _columns(path: Path) -> set[str]:
-    """Names of the columns of a CSV file."""
+def _column_names(path: Path) -> set[str]:
     # Reading a pipe would wait for ever.
     if not path.is_file():
         return set()

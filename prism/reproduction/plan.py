@@ -21,7 +21,6 @@ from prism.reports.rows import Row
 from prism.reports.text import significant
 from prism.reproduction.paper import Cell, Exhibit, content_of, data_sets
 from prism.selection.options import SelectConfig
-from prism.selection.options import resolve as resolve_selection
 
 Tables = Mapping[str, Mapping[str, Any]]
 """Options by section (verb), in the form of a recipe."""
@@ -195,7 +194,7 @@ def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed
         config = resolve(replace(config, network_seed=config.network_seed + seed))
     else:
         # The embedder determines a choice by embeddings: with one embedder, all seeds would give the same set.
-        config = resolve_selection(replace(config, embedder_seed=config.embedder_seed + seed))
+        config = replace(config, embedder_seed=config.embedder_seed + seed).resolved()
     return SetStep(folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", store, config)
 
 

@@ -48,12 +48,11 @@ the network for every vpc."""
     embedder_seed: int = 0
     """Seed of the network's initial values and training."""
 
-
-def resolve(config: SelectConfig) -> SelectConfig:
-    """The options as they take effect: unused ones at their defaults, so that equal sets are recorded alike."""
-    unused = set() if config.storage == "h264" else {"quality"}
-    if not SELECTIONS.resolve(config.method)[0].needs_embeddings:
-        unused |= {"model", "width", "epochs", "embedder_seed"}
-    # Fields of a custom part are options that it uses.
-    unused -= SELECTIONS.fields(config.method) | STORAGES.fields(config.storage)
-    return replace(config, **{option: getattr(SelectConfig, option) for option in unused})
+    def resolved(self) -> "SelectConfig":
+        """The options as they take effect: unused ones at their defaults, so that equal sets have one record."""
+        unused = set() if self.storage == "h264" else {"quality"}
+        if not SELECTIONS.resolve(self.method)[0].needs_embeddings:
+            unused |= {"model", "width", "epochs", "embedder_seed"}
+        # Fields of a custom part are options that it uses.
+        unused -= SELECTIONS.fields(self.method) | STORAGES.fields(self.storage)
+        return replace(self, **{option: getattr(SelectConfig, option) for option in unused})

@@ -22,7 +22,7 @@ from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
 from prism.networks.trained import trained_embeddings
 from prism.selection.methods import Selection
-from prism.selection.options import SELECTIONS, SelectConfig, resolve
+from prism.selection.options import SELECTIONS, SelectConfig
 
 
 def select(
@@ -41,7 +41,7 @@ def select(
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     config, run = split_options(SelectConfig, config, run, options)
-    config, store = resolve(config), ClipStore.of(store)
+    config, store = config.resolved(), ClipStore.of(store)
     method, device = SELECTIONS.make(config.method, config), pick_device(run.device)
     store.require_vpc(config.vpc, "select.vpc")
     takes = config.takes or int(store.counts("train").min()) // config.vpc
