@@ -253,10 +253,9 @@ class Result:
             )
         learned = losses[: len(losses) - self.num_untrained]
         if learned and (mean := statistics.fmean(learned)) > UNLEARNED * guess:
-            found.append(
-                f"networks may not have learned all that they were shown: their training loss ended at {mean:.2f} "
-                f"in the mean, where guessing has {guess:.2f}. Choose --epochs on validation clips, for each set."
-            )
+            said = f"their training loss ended at {mean:.2f} in the mean, where guessing has {guess:.2f}"
+            advice = "Choose --epochs on validation clips, for each set."
+            found.append(f"networks may not have learned all that they were shown: {said}. {advice}")
         said = " ".join(text[0].upper() + text[1:] for text in found if text)
         return said[:1].lower() + said[1:]
 

@@ -25,7 +25,6 @@ from prism.machine.randomness import generator
 from prism.networks.feed import Feed
 from prism.networks.initial import copy_values, initialise, lay_out, pinned_copy
 from prism.networks.network import Network, check_output
-from prism.networks.options import NETWORKS
 
 T = TypeVar("T")
 
@@ -245,10 +244,10 @@ class RandomNetworks:
         """The file of the class means of a block of networks; None where they are not kept."""
         if self.file_of is None:
             return None
-        key = {"model": NETWORKS.name_of(self.config.model), "width": self.config.width or self.network.WIDTH}
         # By the others an embedding's last bits depend on the clips in its part, and so on the number of threads.
-        key |= {"threads": self.chunk.threads} if key["model"] != "convnet3d" else {}
-        key |= {"name": self.name, "seed": self.config.network_seed, "clips": real_batch(self.store, self.config)}
+        key = {"threads": self.chunk.threads} if self.network.name != "convnet3d" else {}
+        key |= {"model": self.network.name, "width": self.config.width or self.network.WIDTH, "name": self.name}
+        key |= {"seed": self.config.network_seed, "clips": real_batch(self.store, self.config)}
         key |= {"block": block, "precision": self.precision, "view": "held_frames" if still else "whole_clips"}
         return self.elsewhere.get((block, still)) or self.file_of(key)
 

@@ -5,7 +5,7 @@ import math
 import re
 import tarfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count, pairwise
@@ -250,10 +250,7 @@ def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
 def _sheet(condensed: CondensedSet) -> np.ndarray:
     """The frames of a sheet about as wide as high, (T, H, W, 3) uint8."""
     file, tiles = font_manager.findfont("DejaVu Sans"), []
-    font, letters = ImageFont.truetype(file, 11), FT2Font(file).get_charmap().keys()
-    # A name of which the font lacks a letter becomes the class's number.
-    named = enumerate(map(printable, condensed.classes))
-    captions = [name if set(map(ord, name)) <= letters else str(label) for label, name in named]
+    font, captions = ImageFont.truetype(file, 11), _captions(condensed.classes, file)
     for video, label in enumerate(condensed.labels.tolist()):
         clip = as_levels(condensed.render(torch.tensor([video]))[0])
         factor = math.ceil(SMALLEST_TILE / max(clip.shape[1:3]))
@@ -267,3 +264,9 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
     tiles += [np.full_like(tiles[0], 255)] * (-len(tiles) % columns)
     rows = [np.concatenate(tiles[start : start + columns], axis=2) for start in range(0, len(tiles), columns)]
     return np.concatenate(rows, axis=1)
+
+
+def _captions(classes: Sequence[str], font: str) -> list[str]:
+    """The name of each class, or its number if the font lacks a letter of the name."""
+    letters = FT2Font(font).get_charmap().keys()
+    return [n if set(map(ord, n)) <= letters else str(label) for label, n in enumerate(map(printable, classes))]

@@ -139,12 +139,9 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
             raise SourceError(f"{said}. {remedy}")
         yield f"Caution: {said}: each of these videos counts as a recording of its own. {remedy}"
     if parted := [name for name, splits in splits_of.items() if len(splits) > 1]:
-        said = (
-            f"recordings with clips in more than one split: {named(parted)} of {len(splits_of):,}. They look alike"
-        )
-        remedy = "--group-pattern sets recordings apart whole where splits are cut"
-        example = "'_(g\\d+)_' finds them in names like _g01_c02"
-        yield f"Caution: {said}, so scores will be too high. {remedy}; {example}."
+        said = f"recordings with clips in more than one split: {named(parted)} of {len(splits_of):,}"
+        remedy = "--group-pattern sets recordings apart whole where splits are cut; '_(g\\d+)_' finds them in"
+        yield f"Caution: {said}. They look alike, so scores will be too high. {remedy} names like _g01_c02."
     if copies := list(_copies(videos)):
         said = f"videos that are copies of one in another split, byte for byte: {with_number(copies)}"
         yield f"Caution: {said}. A network is then scored on what it has seen. Remove one."

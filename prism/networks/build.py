@@ -42,6 +42,7 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
         with torch.device("meta"), warnings.catch_warnings():
             warnings.filterwarnings("error", ".* is a no-op")
             network = network_type(**arguments | own)
+            network.made_as = name
     except Exception as error:
         if "is a no-op" in str(error):
             said = f"the network '{name}' loads values in __init__, which has no memory for them"

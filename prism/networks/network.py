@@ -43,6 +43,7 @@ class Network(nn.Module, ABC):
     MIN_SIZE: ClassVar[int] = 1
     CPU_LAYOUT: ClassVar[torch.memory_format] = torch.preserve_format
     embed_dim: int
+    made_as = ""
 
     def __init__(self, *, num_classes: int, num_frames: int, size: int | tuple[int, int]) -> None:
         super().__init__()
@@ -63,9 +64,9 @@ class Network(nn.Module, ABC):
 
     @property
     def name(self) -> str:
-        """Its name in messages: NAME, which a subclass does not inherit, or `module:Class`."""
+        """The name by which `build` made it; else NAME, which a subclass does not inherit, or `module:Class`."""
         own = type(self)
-        return vars(own).get("NAME", f"{own.__module__}:{own.__qualname__}")
+        return self.made_as or vars(own).get("NAME", f"{own.__module__}:{own.__qualname__}")
 
 
 class Dropout(nn.Module):

@@ -51,13 +51,7 @@ def trained_network(
     """
     network = allocate(build_for(store, model, "meta", width=width), device)
     end_where_stopped(network)
-    key = {
-        "model": NETWORKS.name_of(model),
-        "width": width,
-        "epochs": epochs,
-        "embedder_seed": seed,
-        "draws": DRAWS,
-    }
+    key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
     file = CacheFile.of(store, "trained", key, device) if NETWORKS.is_builtin(model) else None
     if file and (values := file.load()) is not None:
         set_values(network, values)

@@ -180,18 +180,15 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
         "networks (networks), which says nothing of the next set."
     ]
     if leads := list(filter(None, (lead_over_floor(row, rows) for row in rows))):
-        notes.append(
-            "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's "
-            "t over pairs of one seed, and over other test recordings where results know their hits; – where the "
-            "seeds differ, or are one."
-        )
+        said = "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's"
+        over = "t over pairs of one seed, and over other test recordings where results know their hits"
+        notes.append(f"{said} {over}; – where the seeds differ, or are one.")
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
     notes += cautions_on(rows)
-    notes.append(
-        "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips). % "
-        "of full: stored frames, counted as float32 as the paper does, of the same count for all training clips."
-    )
+    full = "stored frames, counted as float32 as the paper does, of the same count for all training clips"
+    shown = "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips)."
+    notes.append(f"{shown} % of full: {full}.")
     if any(row.has_takes for row in rows):
         shown = "each epoch shows a random subset of them (Okanovic et al., arXiv 2305.18424)"
         notes.append(f"Stored clips: held by the set. Where they are more than the clips of an epoch, {shown}.")
