@@ -43,6 +43,11 @@ ROWS = {
     "cross-entropy-half": ("**recipe `cross-entropy`**", "condense --recipe small --recipe cross-entropy"),
     "cross-entropy-1": ("the same, weight 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, weight 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
+    "eighth": ("an eighth of the size", KEYFRAMES.format(8, 2)),
+    "eighth-cross-entropy": (
+        "**an eighth of the size, cross-entropy**",
+        f"{KEYFRAMES.format(8, 2)} --objective cross-entropy",
+    ),
     "yuv420": ("**default, coarse colour**", f"{DEFAULT} --storage yuv420"),
     "default-0.05": ("default, rate 0.05", f"{DEFAULT} --relative-lr 0.05"),
     "default-0.8": ("default, rate 0.8", f"{DEFAULT} --relative-lr 0.8"),
@@ -120,8 +125,8 @@ MAIN = (
     *("real-start", "herding-start-plain", "herding-start", "packed", "packed-cross-entropy", "all", "all-60"),
 )
 BY_BYTES = (
-    *("herding", *STORED_CLIPS, "two-quarter", "cross-entropy-half", "herding-start"),
-    *("packed", "packed-cross-entropy", "herding-h264", "budget-h264"),
+    *("herding", *STORED_CLIPS, "two-quarter", "cross-entropy-half", "eighth", "eighth-cross-entropy"),
+    *("herding-start", "packed", "packed-cross-entropy", "herding-h264", "budget-h264"),
 )
 """Rows that are compared by their bytes, whatever their number of videos."""
 ABLATIONS = [row for row in ROWS if row == "two-quarter" or row not in (*MAIN, *BY_BYTES)]
