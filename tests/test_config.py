@@ -126,8 +126,6 @@ def test_numbers_of_videos_per_class_are_compared_as_numbers_and_none_is_below_t
     assert read_recipe(path, vpc=vpc)["condense"] == {"lr": lr}
 
 
-# Every range in its sentence: a number of values inside and just outside.
-
 BEYOND = {
     "positive and below 1e+38, or 0 for relative_lr": ([0.0, 1e-9, 9e37], [-1.0, 1e38, math.nan]),
     "at least 2, or 0 for every frame": ([0, 2, 3], [-1, 1]),

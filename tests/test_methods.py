@@ -49,9 +49,6 @@ def make(
     return verb(store, method=method, output=output, device="cpu", **(tiny | endless | options))  # type: ignore[operator]
 
 
-# What it is made of.
-
-
 @every_method
 def test_every_class_has_vpc_videos_in_order_up_to_all_its_clips(make_store: MakeStore, method):
     store = make_store(classes=3, train=[3, 4, 3], flip=False)
@@ -90,9 +87,6 @@ def test_a_set_says_how_it_was_made_and_names_neither_clock_nor_host(store, tmp_
     assert not {word for word in (b"name-of-the-host", b"time-of-the-clock") if word in condensed.to_bytes()}
 
 
-# What it renders to.
-
-
 @every_method
 def test_a_rendered_set_has_the_shape_of_the_stores_clips_and_values_in_units_of_pixels(store, method):
     condensed = make(store, method, vpc=2)
@@ -122,9 +116,6 @@ def test_only_a_set_that_says_so_renders_at_random(store, method):
     assert torch.equal(condensed.render(), condensed.render())
 
 
-# What decides it.
-
-
 @every_method
 def test_one_seed_gives_one_file_and_other_seeds_other_videos(store, method):
     seed = DETERMINED_BY.get(method, "seed")
@@ -150,9 +141,6 @@ def test_the_global_random_state_neither_matters_nor_changes(make_store, method)
     assert make(make_store(), method).to_bytes() == first
     torch.manual_seed(1)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-# What is stored.
 
 
 @pytest.mark.parametrize(("method", "storage"), STORED)
@@ -188,9 +176,6 @@ def test_an_output_that_exists_is_refused_before_the_first_step_unless_overwriti
     assert (tmp_path / "set").read_bytes() == made.to_bytes()
 
 
-# What it is good for.
-
-
 @every_method
 def test_networks_train_on_it_and_on_its_file_alike(make_store, tmp_path, method):
     store = make_store(train=10, val=0)
@@ -204,9 +189,6 @@ def test_networks_train_on_it_and_on_its_file_alike(make_store, tmp_path, method
     assert (subject.method, subject.num_videos, subject.num_keyframes) == (method, 2, made.num_keyframes)
     assert (subject.num_bytes, subject.float32_bytes) == (made.num_bytes, made.float32_bytes)
     assert subject.config == made.source["config"]
-
-
-# Methods that have steps.
 
 
 @every_condensation

@@ -66,7 +66,6 @@ def test_a_verb_without_videos_per_class_is_not_refused_a_recipe_whose_numbers_b
 
 
 # The paper's values, each with its place. Where a recipe has no such key, the default of the option must be it.
-
 PRESETS: dict[str, dict[str, Any]] = {
     # Section 4.1, and the appendix's table "Hyperparameters" for the learning rate and the real batch.
     "miniucf": {"ingest": {"layout": "miniucf", "num_frames": 16, "stride": 4, "size": 112}},

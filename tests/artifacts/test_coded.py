@@ -77,8 +77,6 @@ def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_sto
     assert (result.subject.num_bytes, result.subject.float32_bytes) == (coded.num_bytes, exact.float32_bytes)
 
 
-# What is refused.
-
 INCONSISTENT: dict[str, Callable[[torch.Tensor], dict[str, Any]]] = {
     "a packet size of zero": lambda sizes: {"packet_sizes": torch.cat([int32(0), sizes[1:]])},
     "a packet size beyond the bytes": lambda sizes: {"packet_sizes": torch.cat([int32(2**31 - 1), sizes[1:]])},

@@ -188,9 +188,6 @@ def test_uint8_errs_by_half_a_level_of_the_frames_range_at_most(frames):
     assert (error <= level / 2 * 1.0001 + rounding).all()
 
 
-# Hostile files: a valid one with a single thing wrong, and its checksum made right again.
-
-
 def forge(path: Path, storage: str = "float32", **changes: Any) -> Path:
     """Write the golden set with changes like those of `forge_of`."""
     return forge_of(arithmetic_set(storage), path, **changes)

@@ -46,9 +46,6 @@ def test_the_packets_are_the_same_with_any_number_of_threads():
     assert several == [several[0]] * 3
 
 
-# What a stranger may send.
-
-
 def refusal(packets: list[bytes], size: tuple[int, int] = (18, 24)) -> str:
     return refusal_of(ArtifactError, decompress, packets, size)
 

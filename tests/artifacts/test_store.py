@@ -122,9 +122,6 @@ def test_equal_stores_share_a_fingerprint_and_others_do_not(make_store):
     assert len({store.fingerprint for store in [first, *others]}) == 4
 
 
-# Damage: a copy of the golden store with one thing wrong.
-
-
 def edit_header(store: Path, **values: Any) -> None:
     """Replace values of store.json; None deletes."""
     content = json.loads((store / "store.json").read_text(encoding="utf-8"))
@@ -211,9 +208,6 @@ def test_a_changed_store_json_is_noticed_like_changed_pixels(make_store, change)
     again = ClipStore.open(store.path)
     assert again.fingerprint != before
     assert CacheFile.of(again, "means", {}, torch.device("cpu")).path != made
-
-
-# Sampling.
 
 
 @pytest.fixture(scope="module")

@@ -175,9 +175,6 @@ def test_a_rule_may_mark_the_frames_that_it_proposes_in_the_mask_of_its_state(st
     assert torch.equal(given, marked)
 
 
-# Methods.
-
-
 class Greys(Videos):
     """One grey value for each video."""
 
@@ -281,9 +278,6 @@ def test_a_set_holds_every_frame_as_it_is_rendered_last_whatever_the_mask_and_th
     last = (0.5 + torch.linspace(0, 1, 8).square()).view(1, 8, 1, 1, 1).expand(2, 8, 3, 48, 48)
     assert torch.allclose(made.render(), store.normalisation.invert(last), atol=1e-6)
     assert len(condense(store, method=Staged(), **(STILL | {"lr": 0.0}))) == 2
-
-
-# Storages.
 
 
 class Failing(Float32):

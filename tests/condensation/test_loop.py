@@ -49,9 +49,6 @@ def first_videos(store: ClipStore, classes: range = range(2), **options: object)
     return KeyFrames().start(store, config, CPU, classes)
 
 
-# Where a video starts.
-
-
 def test_noise_starts_as_standard_normal_keyframes_at_both_ends(store):
     videos = first_videos(store, vpc=3)
     assert videos.mask.tolist() == [[True] + [False] * 6 + [True]] * 6
@@ -238,9 +235,6 @@ def test_coarse_colour_is_trained_as_it_is_stored_in_half_of_the_numbers(store, 
     assert made.float32_bytes * 2 == exact.float32_bytes
 
 
-# One iteration.
-
-
 def gradient_of_the_paper(run: Condensation) -> torch.Tensor:
     """The gradient of equation 8 at the key-frames, straight through rendering and network."""
     network, real = run.networks.draw(run.iteration), run.networks.class_means(run.iteration)
@@ -336,9 +330,6 @@ def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
     assert float((gradient * step).sum()) == pytest.approx(float(slope), rel=1e-3)
 
 
-# A whole run.
-
-
 def recorded(output: Path, kind: str) -> list[dict]:
     return load_telemetry(telemetry_path(output))[kind]
 
@@ -418,8 +409,6 @@ def test_one_seed_gives_the_same_file_with_any_number_of_threads(store, options)
             files.append(run_tiny(store, **small).to_bytes())
     assert files[0] == files[1]
 
-
-# Real signals and real kills, on the real command.
 
 LONG = {"width": 2, "batch_real": 2, "iterations": 60, "static_iterations": 2, "epsilon": 0.03}
 
@@ -566,9 +555,6 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, unfinished, dama
     }
     path.write_bytes(changed[damage])
     assert "damaged" in refusal_of(ArtifactError, run_tiny, store, unfinished, resume=True)
-
-
-# What stops a run.
 
 
 def test_a_loss_that_is_not_finite_names_iteration_class_and_remedy_and_keeps_the_checkpoint(store, output):

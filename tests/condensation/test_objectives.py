@@ -72,9 +72,6 @@ def test_the_gradient_of_match_equals_finite_differences():
         assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
-# Cross-entropy under trained networks.
-
-
 CROSS_ENTROPY = CrossEntropy(weight=0.5, trained=2, epochs=1)
 
 
@@ -121,9 +118,6 @@ def test_networks_trained_side_by_side_are_those_trained_alone(make_store):
     kept = [{file.name: file.read_bytes() for file in some} for some in files]
     assert kept[0] == kept[1]
     assert sum(name.startswith("trained-") for name in kept[0]) == 2
-
-
-# The learning rate.
 
 
 @settings(max_examples=20)
@@ -179,9 +173,6 @@ def test_a_relative_rate_of_a_loss_without_a_curvature_is_refused(store, monkeyp
     monkeypatch.setattr(prepare, "largest_curvature", lambda *given: curvature)
     with pytest.raises(DivergedError, match=f"{said} before the first iteration. Look at objective distribution"):
         rate(store)
-
-
-# Held-out networks.
 
 
 def test_a_score_is_ideal_for_the_real_means_one_for_their_mean_and_linear_between():

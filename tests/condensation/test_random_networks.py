@@ -41,9 +41,6 @@ def numbered(store: ClipStore, **options: object) -> RandomNetworks:
     return setup_of(store, **({"width": 2, "batch_real": 2} | options)).named_networks(CPU)
 
 
-# Which networks.
-
-
 def test_a_number_has_one_network_and_one_batch_whatever_came_before(make_store):
     def at(numbers: list[int]) -> tuple[torch.Tensor, ...]:
         # A new store each time: neither finds what the other has kept.
@@ -91,9 +88,6 @@ def test_sets_of_other_seeds_meet_the_same_networks_in_another_order(store):
     found = [[order(i) for i in range(160)] for order in orders]
     assert found[0] != found[1]
     assert sorted(found[0]) == sorted(found[1]) == list(range(160))
-
-
-# Which real clips, and their class means.
 
 
 def exact_means(network: Network, store: ClipStore) -> torch.Tensor:
@@ -178,9 +172,6 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
     # Both sides have the weights that float32 draws, rounded: rounding them on one side alone would be a bias.
     own = numbered(store, model=model, width=8).draw(0)
     assert torch.equal(values_of(network), values_of(own).bfloat16().float())
-
-
-# What is kept.
 
 
 @pytest.fixture
@@ -280,9 +271,6 @@ def test_a_stopped_run_keeps_the_blocks_that_are_done(make_store, monkeypatch):
     with pytest.raises(Interrupted, match="Run the same command to continue"):
         setup_of(store, width=2, batch_real=2, iterations=40).precompute(Run(device="cpu"))
     assert len(list(store.path.glob("cache/means-*"))) == 1
-
-
-# How many clips at a time.
 
 
 @given(st.integers(1, 40), st.integers(1, 20), st.integers(1, 6), st.integers(1, 40), st.integers(1, 5))

@@ -38,9 +38,6 @@ def test_the_score_of_a_set_is_of_all_images_and_memories_that_it_stores(store):
         assert scored(other, setup.held_out(Run(device="cpu"))).source["unseen"] != made.source["unseen"]
 
 
-# How they start and move.
-
-
 def test_static_images_start_as_frames_of_real_clips_of_the_videos_class(make_store):
     store = make_store(train=[2, 3])
     videos = StaticDynamic().start(store, config(vpc=2), CPU, range(2))
@@ -146,9 +143,6 @@ def test_a_hallucinator_that_the_last_iteration_made_infinite_or_no_number_is_no
             finished_set(setup, run, {})
 
 
-# Training on it.
-
-
 def test_evaluation_renders_other_combinations_in_every_epoch(store, monkeypatch):
     condensed, seen = condense(store, config(), device="cpu"), []
     original = StaticDynamicEncoding.render
@@ -161,9 +155,6 @@ def test_evaluation_renders_other_combinations_in_every_epoch(store, monkeypatch
     evaluate(condensed, store, width=2, epochs=6, seeds=2, device="cpu")
     assert len(seen) == 12
     assert len({clips.numpy().tobytes() for clips in seen}) > 3
-
-
-# The file.
 
 
 def arithmetic_parts() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -226,9 +226,6 @@ def test_a_third_party_set_is_scored_whatever_it_says_of_its_source(store, sourc
     assert Result.load(tmp_path / "r.json") == result
 
 
-# Resuming by seed.
-
-
 def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_path, monkeypatch):
     uninterrupted, original = score(chosen, store, seeds=3, output=tmp_path / "whole.json"), module.train
 

@@ -61,9 +61,6 @@ def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(make_store, inputs):
     assert not BatchStandardisation().apply(low).any()
 
 
-# Which clips are scored, and when.
-
-
 @pytest.fixture
 def scored(monkeypatch) -> list[tuple[Clips, torch.Generator | None]]:
     """The clips of every pass that was scored, and the seed of what mirrored them."""
@@ -111,9 +108,6 @@ def test_every_network_is_scored_once_after_its_last_epoch(windows, chosen, scor
     score(chosen, windows, protocol, epochs=20)
     assert epochs == [20]
     assert len(scored) == {"clean": 1, "wang2024": 3}[protocol]
-
-
-# Which training clips are mirrored, and when.
 
 
 def ways(shown: list[tuple[torch.Tensor, torch.Tensor]], stored: torch.Tensor) -> dict[int, set[bool]]:

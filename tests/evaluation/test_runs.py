@@ -20,9 +20,6 @@ def train_on_all(store, **options) -> Result:
     return evaluate(None, store, train=store, **(TINY | options))
 
 
-# The same scores.
-
-
 # Of this width and schedule the gradients of two threads are others than those of one.
 def test_no_score_depends_on_the_number_of_threads_or_of_networks_side_by_side(roomy):
     found = []
@@ -45,9 +42,6 @@ def test_no_choice_by_a_trained_embedding_depends_on_the_number_of_threads(make_
         (kept,) = (store.path / "cache").iterdir()
         found.append((chosen.to_bytes(), kept.read_bytes()))
     assert found[0] == found[1]
-
-
-# Side by side.
 
 
 @pytest.fixture

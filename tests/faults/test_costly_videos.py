@@ -54,8 +54,7 @@ def test_a_header_that_claims_billions_of_frames_costs_neither_time_nor_memory(t
         worker.end()
 
 
-# Decoding processes that fail. A script stands for the worker and does something to it at a video called v2.
-
+# It stands for the decoding process, and does something to it at a video called v2.
 WORKER = """
 import os, signal, sys, time
 from pathlib import Path

@@ -116,11 +116,9 @@ def test_a_bad_file_gives_a_sentence_on_one_line(kind, name, good, tmp_path):
     assert printable(sentence).isprintable()
 
 
-# Fuzzing: a short form here, a long one with `make fuzz`.
-
-
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
+    """What is fuzzed for a moment here, and for long with `make fuzz`."""
     return {name: make(tmp_path_factory.mktemp("fuzz")) for name, make in TARGETS.items()}
 
 

@@ -28,8 +28,6 @@ def listing(source: Path, layout: str, **options: object) -> Listing:
     return list_videos(source, IngestConfig(layout=layout, **options))  # type: ignore[arg-type]
 
 
-# UCF101 and MiniUCF
-
 UCF = "ucfTrainTestlist/"
 UCF_LISTS = {
     UCF + "trainlist01.txt": (
@@ -146,8 +144,6 @@ def test_miniucf_is_its_fifty_classes_of_ucf101(tmp_path):
     assert refused(less, "miniucf") == "the lists have no videos of some of MiniUCF's 50 classes: 1 ('Swing')."
 
 
-# HMDB51
-
 HMDB = "testTrainMulti_7030_splits/"
 AWKWARD = "#20 Rhythm & Clap [good] (x)_clap_u_nm_np1_fr_goo_0.avi"
 HMDB_LISTS = {
@@ -213,8 +209,6 @@ def test_hmdb51s_recordings_are_names_up_to_their_tags(hmdb):
         assert recording(file, pattern) == recording(folder, pattern) == re.split("_[fu]_nm", name)[0]
 
 
-# Kinetics-400
-
 HEAD = "label,youtube_id,time_start,time_end,split\n"
 K400 = {
     "annotations/train.csv": (
@@ -251,8 +245,6 @@ def test_kinetics_videos_lie_flat_or_in_folders_under_any_suffixes_and_validatio
     ]
 
 
-# Something-Something V2
-
 PREFIX = "labels/something-something-v2-"
 
 
@@ -286,8 +278,6 @@ def test_ssv2s_class_is_its_template_without_brackets(tmp_path):
     ]
     assert listing(root, "ssv2").notes == [VALIDATION_IS_TEST]
 
-
-# Faulty lines
 
 NO_VIDEO = "no number as id, with a template of the labels"
 FAULTY: dict[tuple[str, str], list[tuple[str, str]]] = {

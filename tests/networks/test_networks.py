@@ -54,8 +54,7 @@ def test_layer_shapes_and_parameters_of_convnet3d(num_frames, size, sides):
     assert network(clips).shape == (2, 50)
 
 
-# What every network promises: a new one gets these tests by having a name.
-
+# A new network gets these tests by having a name.
 every_model = pytest.mark.parametrize("name", NETWORKS.registry)
 CLIP = {"num_classes": 3, "num_frames": 8, "size": 48, "width": 4}
 
@@ -168,9 +167,6 @@ def test_memory_is_laid_out_for_the_device_also_where_it_is_given_later():
         convolution = network.blocks[3].weight
         assert convolution.is_contiguous(memory_format=torch.channels_last_3d)
         assert not convolution.is_contiguous()
-
-
-# ConvNet3D.
 
 
 def test_a_block_is_convolution_relu_and_pooling_as_published():

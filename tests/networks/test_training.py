@@ -173,9 +173,6 @@ def test_a_guess_is_right_where_the_label_is_among_the_k_largest_logits():
         assert guessed_right(logits, labels, k).tolist() == wanted
 
 
-# SGD is PyTorch's, without what its class imports.
-
-
 def tensors() -> list[torch.Tensor]:
     return [torch.randn(4, generator=generator(seed, "init")).requires_grad_() for seed in range(3)]
 
