@@ -118,9 +118,7 @@ OWN = ["--width", 2, "--epochs", 0, "--device", "cpu"]
 
 
 @pytest.mark.parametrize("how", ["option", "recipe"])
-def test_a_custom_part_is_found_in_the_working_directory_by_its_name(
-    prism, store, tmp_path, own_rules, recipe, how
-):
+def test_a_custom_part_is_found_in_the_working_directory_by_name(prism, store, tmp_path, own_rules, recipe, how):
     name = "mine.choosing:From(start=2)"
     given = ["--method", name] if how == "option" else ["--recipe", recipe(f'[select]\nmethod = "{name}"\n')]
     prism.succeeds("select", store.path, "-o", tmp_path / "set", *given, *OWN)
@@ -161,9 +159,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_every_mistake_gets_one_line_that_says_what_is_wrong_and_leaves_nothing(
-    prism, store, chosen, tmp_path, name
-):
+def test_every_mistake_gets_one_line_saying_what_is_wrong_and_leaves_nothing(prism, store, chosen, tmp_path, name):
     line, says = MISTAKES[name]
     (tmp_path / "file").write_text("precious")
     (tmp_path / "empty").mkdir()

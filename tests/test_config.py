@@ -111,9 +111,7 @@ def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
             read_recipe(*given, tmp_path / "wrong")
 
 
-@pytest.mark.parametrize(
-    ("vpc", "own", "lr"), [(None, 1, 1.0), (None, 4, 3.0), (2, 4, 1.0), (3, 1, 3.0), (99, 1, 3.0)]
-)
+@pytest.mark.parametrize(("vpc", "own", "lr"), [(None, 1, 1), (None, 4, 3), (2, 4, 1), (3, 1, 3), (99, 1, 3)])
 def test_an_option_by_videos_per_class_is_that_of_the_largest_number_not_above(tmp_path, vpc, own, lr):
     path = tmp_path / "recipe"
     path.write_text(f"[condense]\nlr = {{ 1 = 1.0, 3 = 3.0 }}\nvpc = {own}\n")

@@ -38,9 +38,8 @@ def test_differences_are_matched_by_their_class_means_in_the_energy_of_those_of_
     ours = torch.stack([means_of(some.transpose(1, 2)) for some in clips.split(2)])
     factor = 0.5 * between_class_energy(means) / between_class_energy(moved)
     plain = DistributionMatching().match(network, means, clips, run.chunk).losses
-    torch.testing.assert_close(
-        found.losses, plain + factor * (moved - ours).square().sum(dim=1), rtol=1e-4, atol=0
-    )
+    expected = plain + factor * (moved - ours).square().sum(dim=1)
+    torch.testing.assert_close(found.losses, expected, rtol=1e-4, atol=0)
 
 
 def test_in_still_clips_nothing_but_the_class_means_is_matched(make_store):

@@ -49,9 +49,7 @@ def test_a_file_in_which_one_bit_of_each_value_has_changed_is_none_until_it_is_m
     assert file.path.read_bytes() == written
 
 
-@pytest.mark.parametrize(
-    "change", [lambda path: path.rename(f"{path}-moved"), lambda path: os.utime(path / "frames.u8")]
-)
+@pytest.mark.parametrize("change", [lambda at: at.rename(f"{at}-moved"), lambda at: os.utime(at / "frames.u8")])
 def test_nothing_is_kept_of_a_store_that_was_moved_or_changed_meanwhile(make_store, change):
     store = make_store()
     change(store.path)

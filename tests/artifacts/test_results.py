@@ -13,7 +13,7 @@ from prism.artifacts.results import Data, NetworkRun, Result, Subject, by_record
 from prism.errors import ArtifactError
 
 
-def a_result(accuracies=(0.25, 0.5)) -> Result:
+def a_result(shares=(0.25, 0.5)) -> Result:
     return Result(
         label="PRISM",
         task="classification",
@@ -21,9 +21,7 @@ def a_result(accuracies=(0.25, 0.5)) -> Result:
         subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1}, "f" * 64, 2),
         data=Data("store", "0" * 64, "test", 20, 6, {"top1": 0.25, "top5": 1.0}, 16000, 6),
         config={"epochs": 3, "lr": 0.01},
-        runs=tuple(
-            NetworkRun(seed, {"top1": top1, "top5": 1.0}, 0.1, 2.0) for seed, top1 in enumerate(accuracies)
-        ),
+        runs=tuple(NetworkRun(seed, {"top1": top1, "top5": 1.0}, 0.1, 2.0) for seed, top1 in enumerate(shares)),
         provenance={"host": "ü"},
     )
 

@@ -101,9 +101,7 @@ def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, m
         (["a.mp4", "b.mp4"], "", ["monday", "monday"], ["monday", "monday"]),
     ],
 )
-def test_a_recording_is_as_the_source_names_it_else_in_the_path_else_the_video(
-    make_store, paths, pattern, named, found
-):
+def test_a_recording_is_named_by_the_source_else_the_path_else_the_video(make_store, paths, pattern, named, found):
     store = make_store(classes=2, test=1)
     test = [store.sources[i] for i in store.positions("test")]
     renamed = zip(test, paths, named, strict=True)

@@ -123,9 +123,7 @@ def test_the_telemetry_of_the_shares_is_that_of_one_run(uneven, executor, tmp_pa
     assert [name for one in merged["start"] for name in one["classes"]] == list(uneven.classes)
 
 
-def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(
-    uneven, executor, output, monkeypatch
-):
+def test_nothing_stays_beside_a_merged_set_and_a_class_is_a_set_of_its_own(uneven, executor, output, monkeypatch):
     monkeypatch.setattr(sys.modules["prism.condensation.by_class"].shutil, "rmtree", lambda *_, **__: None)
     condense(uneven, output=output, executor=executor, **TINY)
     folder = shards_path(output)

@@ -165,9 +165,7 @@ def test_a_set_that_videos_start_as_is_not_written_over(store, output):
         run_tiny(store, output, init=output, overwrite=True)
 
 
-def test_sets_that_start_from_choices_of_other_seeds_are_one_group_and_those_of_other_options_are_not(
-    store, tmp_path
-):
+def test_sets_begun_from_choices_of_other_seeds_are_one_group_and_those_of_other_options_are_not(store, tmp_path):
     starts = list[str]()
     for number, options in enumerate([{"seed": 0}, {"seed": 1}, {"storage": "float16"}]):
         select(store, output=tmp_path / str(number), **options)

@@ -214,9 +214,7 @@ def test_every_seed_vpc_rule_and_rate_shares_the_means_and_another_network_seed_
     assert len(computed) == 6 * BLOCK
 
 
-def test_means_that_would_take_too_much_are_computed_as_they_are_needed_to_the_same_set(
-    make_store, monkeypatch, computed, capsys
-):
+def test_means_too_large_to_keep_are_computed_as_needed_to_the_same_set(make_store, monkeypatch, computed, capsys):
     kept = condense(make_store(), **TINY).to_bytes()
     computed.clear()
     monkeypatch.setattr(prepare, "KEPT_BYTES", 100)

@@ -68,9 +68,7 @@ def test_the_store_holds_the_frames_that_its_index_names(source, tmp_path):
     assert ClipStore.open(store.path, verify=True).header == store.header
 
 
-def test_what_is_done_is_not_decoded_again_nor_copied_where_no_video_failed(
-    source, expected, tmp_path, monkeypatch
-):
+def test_what_is_done_is_not_decoded_again_nor_copied_if_no_video_failed(source, expected, tmp_path, monkeypatch):
     unfinished(source, tmp_path / "store", monkeypatch)
     (slots,) = partial_path(tmp_path / "store").glob("*.u8")
     number = slots.stat().st_ino
@@ -155,9 +153,7 @@ def task_of(video: Path, slots: Path) -> Task:
     return Task(0, str(video), video.name, "train", str(slots), 0, IngestConfig(num_frames=4, stride=2, size=32))
 
 
-def test_what_a_run_leaves_that_is_stopped_when_its_store_gets_a_name_goes(
-    source, expected, tmp_path, monkeypatch
-):
+def test_what_a_run_leaves_that_is_stopped_as_its_store_gets_a_name_goes(source, expected, tmp_path, monkeypatch):
     unfinished(source, tmp_path / "store", monkeypatch, "replace_folder")
     assert contents(make(source, tmp_path / "store").path) == expected
     assert leftovers(tmp_path / "store") == []

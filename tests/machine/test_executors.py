@@ -30,9 +30,7 @@ from prism.machine.files import partial_path
 from prism.selection.select import select
 
 psutil = pytest.importorskip("psutil", reason="it comes with Dask")
-distributed = pytest.importorskip(
-    "distributed", reason="Dask is not installed: pip install 'prism-condense[dask]'"
-)
+distributed = pytest.importorskip("distributed", reason="Dask is missing: pip install 'prism-condense[dask]'")
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"

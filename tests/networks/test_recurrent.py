@@ -19,16 +19,14 @@ def small(name: str, size: int = 16, seed: int = 0, **options: int):
 
 @pytest.mark.parametrize(("num_frames", "size"), SHAPES)
 @pytest.mark.parametrize(
-    ("name", "gates", "hidden", "published"),
+    ("name", "gates", "hidden", "weights"),
     [("cnn-gru", 3, FEATURES // 8, 28_668_466), ("cnn-lstm", 4, FEATURES, 537_645_618)],
 )
-def test_the_hidden_size_and_the_weights_are_as_many_as_published(
-    name, gates, hidden, published, num_frames, size
-):
+def test_the_hidden_size_and_the_weights_are_as_many_as_published(name, gates, hidden, weights, num_frames, size):
     network = build(name, "meta", num_classes=50, num_frames=num_frames, size=size)
     assert network.embed_dim == hidden
     recurrent = gates * hidden * (FEATURES + hidden + 2)
-    assert num_parameters(network) == BLOCKS + recurrent + hidden * 50 + 50 == published
+    assert num_parameters(network) == BLOCKS + recurrent + hidden * 50 + 50 == weights
 
 
 @pytest.mark.parametrize(("num_frames", "size"), SHAPES)
