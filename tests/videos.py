@@ -155,7 +155,7 @@ def write_audio(path: Path) -> Path:
     return path
 
 
-def write_numbered_images(folder: Path, num_frames: int, suffix: str = ".png") -> Path:
+def write_images(folder: Path, num_frames: int, suffix: str = ".png") -> Path:
     """Write a folder of frames named 1, 2, … 10, …, which show 0, 1, …"""
     from PIL import Image
 

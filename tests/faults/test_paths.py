@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from videos import write_classes, write_numbered, write_numbered_images
+from videos import write_classes, write_images, write_numbered
 
 from prism.artifacts.store import ClipStore
 from prism.errors import SourceError
@@ -33,7 +33,7 @@ def test_devices_and_pipes_in_the_place_of_videos_are_skipped_and_nobody_waits(s
     for name in ("1.png", "2.png"):
         os.mkfifo(source / "jump/frames" / name)
     (source / "jump/linked").mkdir()
-    write_numbered_images(tmp_path / "images", 2)
+    write_images(tmp_path / "images", 2)
     for name in ("1.png", "2.png"):
         (source / "jump/linked" / name).symlink_to(tmp_path / "images" / f"frame{name}")
     store = ingest(source, tmp_path / "store", workers=2, max_decode_seconds=20.0, **OPTIONS)

@@ -16,16 +16,7 @@ import pytest
 from av.bitstream import BitStreamFilterContext
 from PIL import Image
 from settings import refusal_of
-from videos import (
-    KINDS,
-    SIZE,
-    numbered,
-    shown_number,
-    write_audio,
-    write_fields,
-    write_numbered,
-    write_numbered_images,
-)
+from videos import KINDS, SIZE, numbered, shown_number, write_audio, write_fields, write_images, write_numbered
 
 from prism.errors import VideoError
 from prism.ingestion import decode
@@ -310,7 +301,7 @@ def test_a_display_matrix_that_is_no_quarter_turn_changes_nothing(matrix):
 
 
 def test_a_folder_of_frames_is_read_in_natural_order(tmp_path):
-    folder = write_numbered_images(tmp_path / "video", 12, ".JPEG")
+    folder = write_images(tmp_path / "video", 12, ".JPEG")
     (folder / ".hidden.png").write_bytes(b"no picture")
     (folder / "notes.txt").write_text("no frame")
     assert numbers(folder, Window(0, 2)) == [[0, 2, 4, 6, 8, 10]]
@@ -568,7 +559,7 @@ def test_what_cannot_be_decoded_gets_its_reason(tmp_path, spoil, reason):
 
 
 def test_a_broken_image_is_named(tmp_path):
-    folder = write_numbered_images(tmp_path / "video", 6)
+    folder = write_images(tmp_path / "video", 6)
     for content in (b"no picture", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n"):
         (folder / "frame3.png").write_bytes(content)
         with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: it is no picture\.$"):
@@ -600,7 +591,7 @@ def test_a_jpeg_of_which_a_part_is_missing_is_no_frame(tmp_path, damage, kind):
 
 
 def test_a_png_whose_pixels_are_not_those_of_its_check_sum_is_no_frame(tmp_path):
-    folder = write_numbered_images(tmp_path / "video", 6)
+    folder = write_images(tmp_path / "video", 6)
     data = (path := folder / "frame3.png").read_bytes()
     for at in range(len(data) - 36, len(data) - 24):  # The last pixels, which Pillow reads as they are.
         path.write_bytes(data[:at] + bytes([data[at] ^ 8]) + data[at + 1 :])
@@ -609,7 +600,7 @@ def test_a_png_whose_pixels_are_not_those_of_its_check_sum_is_no_frame(tmp_path)
 
 
 def test_a_picture_outside_of_all_clips_that_is_broken_counts_where_all_must_be_whole(tmp_path):
-    folder = write_numbered_images(tmp_path / "video", 8)
+    folder = write_images(tmp_path / "video", 8)
     (folder / "frame8.png").write_bytes(b"no picture")
     assert outcome_of(folder, Window(0, 1)).damage == ""
     with pytest.raises(VideoError, match=r"^frame 'frame8\.png' cannot be read"):
@@ -618,7 +609,7 @@ def test_a_picture_outside_of_all_clips_that_is_broken_counts_where_all_must_be_
 
 @pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])
 def test_a_frame_whose_range_is_not_known_is_refused(tmp_path, kind):
-    folder = write_numbered_images(tmp_path / "video", 6)
+    folder = write_images(tmp_path / "video", 6)
     Image.fromarray(np.zeros((64, 64), kind)).save(folder / "frame3.png", format="TIFF")
     with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: it has 16 or 32 bits"):
         read(folder, Window(0, 1))

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from settings import contents, refusal_of, skipped
-from videos import shown_number, write_audio, write_classes, write_numbered, write_numbered_images
+from videos import shown_number, write_audio, write_classes, write_images, write_numbered
 
 from prism.artifacts.store import ClipStore
 from prism.errors import Interrupted, OutputError, SourceError
@@ -199,7 +199,7 @@ def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
     (root / "walk/link.mp4").symlink_to(source / "walk/v1.mp4")
     write_audio(root / "walk/audio.mp4")
     write_numbered(root / "jump/one.mp4", 1)
-    write_numbered_images(root / "jump/frames", 9)
+    write_images(root / "jump/frames", 9)
     config = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0, test_fraction=0)
     store = make(root, tmp_path / "store", config)
     assert skipped(store) == {
@@ -273,7 +273,7 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
 
 def test_a_picture_that_is_broken_and_whose_name_is_no_utf_8_is_reported(source, tmp_path):
     root = shutil.copytree(source, tmp_path / "root")
-    picture = write_numbered_images(root / "jump/frames", 3) / "frame1.png"
+    picture = write_images(root / "jump/frames", 3) / "frame1.png"
     picture.rename(picture.with_name(os.fsdecode(b"frame\xe9.png")))
     said = skipped(make(root, tmp_path / "store"))["jump/frames"]
     assert said.startswith("its pictures belong to several series (frame#.png, frame\\udce9.png)")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from settings import refusal_of
-from videos import write_classes, write_numbered_images
+from videos import write_classes, write_images
 
 import prism
 from prism.errors import ConfigError, SourceError
@@ -393,7 +393,7 @@ def test_options_that_would_do_nothing_are_refused(options, message):
 
 def test_frames_that_are_links_out_of_the_source_are_read_where_it_is_asked_for(tmp_path):
     for label in ("jump", "walk"):
-        write_numbered_images(tmp_path / f"blobs/{label}", 4)
+        write_images(tmp_path / f"blobs/{label}", 4)
         (tmp_path / f"source/{label}/one").mkdir(parents=True)
         for image in frame_files(tmp_path / f"blobs/{label}"):
             (tmp_path / f"source/{label}/one/{image.name}").symlink_to(image)

@@ -5,7 +5,7 @@ import pickle
 import pytest
 import torch
 from settings import set_of
-from videos import shown_number, write_classes, write_numbered_images
+from videos import shown_number, write_classes, write_images
 
 import prism
 from prism.artifacts.clips import as_pixels
@@ -38,7 +38,7 @@ def test_splits_of_the_folder_are_kept_and_others_cut_where_it_is_said(videos, t
     for split, count in (("train", 2), ("test", 1)):
         for label in ("a", "b"):
             for number in range(count):
-                write_numbered_images(tmp_path / split / label / str(number), 4)
+                write_images(tmp_path / split / label / str(number), 4)
     assert len(prism.load(tmp_path, **CLIP)) == 4
     assert len(prism.load(tmp_path, split="test", **CLIP)) == 2
     with pytest.raises(ConfigError, match=r"names no test videos\. Pass test_fraction=0\.2\.$"):

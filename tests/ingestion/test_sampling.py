@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from videos import write_classes, write_numbered, write_numbered_images
+from videos import write_classes, write_images, write_numbered
 
 from prism.errors import SourceError
 from prism.ingestion.build import ingest
@@ -125,8 +125,8 @@ def test_a_store_takes_frames_by_rate_or_spread_and_says_which(tmp_path):
 
 
 def test_a_folder_of_frames_has_no_rate_but_can_be_spread(tmp_path):
-    write_numbered_images(tmp_path / "root/walk/one", 10)
-    write_numbered_images(tmp_path / "root/jump/two", 10)
+    write_images(tmp_path / "root/walk/one", 10)
+    write_images(tmp_path / "root/jump/two", 10)
     assert set(windows(tmp_path / "root", tmp_path / "even", sampling="even").values()) == {Window(0, 3)}
     with pytest.raises(SourceError, match="which sampling fps needs"):
         windows(tmp_path / "root", tmp_path / "rate", sampling="fps")
