@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import MakeStore
-from settings import PAPER, started
+from settings import PAPER, refusal_of, started
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES
@@ -168,8 +168,7 @@ def test_bytes_are_those_of_the_file_and_four_for_each_stored_value(store, tmp_p
 @every_method
 def test_an_output_that_exists_is_refused_before_the_first_step_unless_overwriting(store, tmp_path, method):
     (tmp_path / "set").write_text("precious")
-    with pytest.raises(OutputError, match="exists already"):
-        make(store, method, tmp_path / "set", forever=True)
+    assert "exists already" in refusal_of(OutputError, make, store, method, tmp_path / "set", forever=True)
     assert (tmp_path / "set").read_text() == "precious"
     assert os.listdir(tmp_path) == ["set"]
     made = make(store, method, tmp_path / "set", overwrite=True)

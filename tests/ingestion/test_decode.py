@@ -39,6 +39,10 @@ def outcome_of(path: Path, *windows: Window, whole: bool = False) -> decode.Outc
     return decode.read_clips(path, lambda *_: list(windows), 6, SIZE, path.parent, whole)[0]
 
 
+def refused(path: Path, *, whole: bool = False) -> str:
+    return refusal_of(VideoError, outcome_of, path, Window(0, 1), whole=whole)
+
+
 def numbers(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> list[list[int]]:
     _, clips = read(path, *windows, num_frames=num_frames, size=size)
     return [[shown_number(frame) for frame in clip] for clip in clips]
@@ -206,16 +210,14 @@ def test_a_video_with_damage_elsewhere_or_an_early_end_is_refused_where_all_must
     data = bytearray(path.read_bytes())
     path.write_bytes(data[: len(data) * 7 // 10])
     assert outcome_of(path, Window(0, 1)).damage.endswith("of the 2.4 seconds that its header promises.")
-    with pytest.raises(VideoError, match=r"^it ends after 0.8 of the 2\.4 seconds that its header promises"):
-        outcome_of(path, Window(0, 1), whole=True)
+    assert refused(path, whole=True).startswith("it ends after 0.8 of the 2.4 seconds that its header promises")
     data[-400:-100] = bytes(300)
     path.write_bytes(data)
     assert numbers(path, Window(0, 1)) == [list(range(6))]
     assert outcome_of(path, Window(0, 1)).damage.endswith("of its 60 frames are damaged or missing.")
     monkeypatch.setattr(decode, "LONG_VIDEO", 60)
     assert outcome_of(path, Window(0, 1)).damage == ""
-    with pytest.raises(VideoError, match="of its 60 frames are damaged or missing"):
-        outcome_of(path, Window(0, 1), whole=True)
+    assert "of its 60 frames are damaged or missing" in refused(path, whole=True)
 
 
 def test_the_length_of_a_video_is_its_end_minus_its_start(tmp_path):
@@ -320,9 +322,7 @@ SERIES = {
 def test_a_folder_of_several_series_of_pictures_is_no_video(tmp_path, series):
     for name in SERIES[series]:
         Image.fromarray(numbered(0)).save(tmp_path / name)
-    said = f"its pictures belong to several series ({series}), of which one is wanted."
-    with pytest.raises(VideoError, match=re.escape(said)):
-        read(tmp_path, Window(0, 1))
+    assert f"its pictures belong to several series ({series}), of which one is wanted." in refused(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -346,8 +346,7 @@ def test_names_that_differ_in_numbers_alone_or_have_none_in_common_are_one_serie
 def test_names_by_seconds_of_several_lengths_have_no_order(tmp_path, names):
     for name in names:
         Image.fromarray(numbered(0)).save(tmp_path / f"{name}.png")
-    with pytest.raises(VideoError, match=r"names such as 0\.2 and 0\.04"):
-        read(tmp_path, Window(0, 1))
+    assert "names such as 0.2 and 0.04" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["h264 with open groups", "mpeg4 avi", "vp9 with hidden frames"])
@@ -553,7 +552,7 @@ PLAY_LIST = "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n"
 def test_what_cannot_be_decoded_gets_its_reason(tmp_path, spoil, reason):
     path = tmp_path / "video.mp4"
     spoil(path)
-    said = refusal_of(VideoError, read, path, Window(0, 1))
+    said = refused(path)
     assert said.startswith(reason)
     assert str(tmp_path) not in said
 
@@ -562,12 +561,10 @@ def test_a_broken_image_is_named(tmp_path):
     folder = write_images(tmp_path / "video", 6)
     for content in (b"no picture", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n"):
         (folder / "frame3.png").write_bytes(content)
-        with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: it is no picture\.$"):
-            read(folder, Window(0, 1))
+        assert refused(folder) == "frame 'frame3.png' cannot be read: it is no picture."
     (folder / "frame3.png").unlink()
     (folder / "frame3.png").symlink_to("frame3.png")
-    with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: too many levels"):
-        read(folder, Window(0, 1))
+    assert refused(folder).startswith("frame 'frame3.png' cannot be read: too many levels")
     (folder / "frame3.png").unlink()
     shutil.copy(folder / "frame1.png", folder / "frame3.png")
     Image.fromarray(numbered(0)).convert("L").save(folder / "frame3.png")
@@ -595,24 +592,21 @@ def test_a_png_whose_pixels_are_not_those_of_its_check_sum_is_no_frame(tmp_path)
     data = (path := folder / "frame3.png").read_bytes()
     for at in range(len(data) - 36, len(data) - 24):  # The last pixels, which Pillow reads as they are.
         path.write_bytes(data[:at] + bytes([data[at] ^ 8]) + data[at + 1 :])
-        with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read"):
-            read(folder, Window(0, 1))
+        assert refused(folder).startswith("frame 'frame3.png' cannot be read")
 
 
 def test_a_picture_outside_of_all_clips_that_is_broken_counts_where_all_must_be_whole(tmp_path):
     folder = write_images(tmp_path / "video", 8)
     (folder / "frame8.png").write_bytes(b"no picture")
     assert outcome_of(folder, Window(0, 1)).damage == ""
-    with pytest.raises(VideoError, match=r"^frame 'frame8\.png' cannot be read"):
-        outcome_of(folder, Window(0, 1), whole=True)
+    assert refused(folder, whole=True).startswith("frame 'frame8.png' cannot be read")
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])
 def test_a_frame_whose_range_is_not_known_is_refused(tmp_path, kind):
     folder = write_images(tmp_path / "video", 6)
     Image.fromarray(np.zeros((64, 64), kind)).save(folder / "frame3.png", format="TIFF")
-    with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: it has 16 or 32 bits"):
-        read(folder, Window(0, 1))
+    assert refused(folder).startswith("frame 'frame3.png' cannot be read: it has 16 or 32 bits")
 
 
 def test_a_name_that_looks_like_a_protocol_is_a_file(tmp_path, monkeypatch):

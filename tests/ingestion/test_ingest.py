@@ -161,8 +161,7 @@ def test_what_a_run_leaves_that_is_stopped_as_its_store_gets_a_name_goes(source,
         patch.setattr(runtime, "discard_older", lambda path: None)
         make(source, tmp_path / "store", overwrite=True)
     assert leftovers(tmp_path / "store") == [".store.prism-old"]
-    with pytest.raises(OutputError, match="exists already"):
-        make(source, tmp_path / "store")
+    assert "exists already" in refusal_of(OutputError, make, source, tmp_path / "store")
     assert contents(tmp_path / "store") == expected
     assert leftovers(tmp_path / "store") == []
 
@@ -171,8 +170,7 @@ def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plan
     slots = WorkingFolder(tmp_path / "folder", "old plan", [0, 10]).slots
     new = WorkingFolder(tmp_path / "folder", "new plan", [0, 10**6])
     task = task_of(source / "jump/v0.mp4", slots)
-    with pytest.raises(OutputError, match="cannot be written"):
-        pool.decode(task)
+    assert "cannot be written" in refusal_of(OutputError, pool.decode, task)
     assert not any(new.slots.read_bytes())
     assert not slots.exists()
 
@@ -318,8 +316,7 @@ def test_a_decoding_process_says_so_when_it_cannot_write(source, tmp_path):
     task = task_of(source / "jump/v0.mp4", Path("/dev/full"))
     worker = pool.Worker()
     try:
-        with pytest.raises(OutputError, match="no space left to write '/dev/full'"):
-            worker.ask(task)
+        assert "no space left to write '/dev/full'" in refusal_of(OutputError, worker.ask, task)
     finally:
         worker.end()
 
@@ -349,14 +346,12 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     output = tmp_path / "store"
     output.mkdir()
     (output / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="exists already"):
-        make(source, output)
+    assert "exists already" in refusal_of(OutputError, make, source, output)
     with pytest.raises(OutputError, match="is not a clip store, so it is not overwritten"):
         make(source, output, overwrite=True)
     (mine := partial_path(tmp_path / "new")).mkdir()
     (mine / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="is in the way, and no unfinished store"):
-        make(source, tmp_path / "new")
+    assert "is in the way, and no unfinished store" in refusal_of(OutputError, make, source, tmp_path / "new")
     assert (output / "thesis.tex").exists()
     assert (mine / "thesis.tex").exists()
     shutil.rmtree(mine)
@@ -387,8 +382,7 @@ def test_whether_a_flip_keeps_the_labels_is_the_sources_or_the_users_word(source
 def test_a_word_that_is_not_understood_is_refused(source, tmp_path, text):
     root = shutil.copytree(source, tmp_path / "root")
     (root / "prism.json").write_text(text)
-    with pytest.raises(SourceError, match=r"prism\.json' must be"):
-        build.make_plan(root, IngestConfig())
+    assert "prism.json' must be" in refusal_of(SourceError, build.make_plan, root, IngestConfig())
 
 
 def test_pixel_statistics_are_those_of_numpy():
