@@ -147,10 +147,8 @@ def test_a_data_set_is_sampled_as_in_the_paper(name):
 
 @pytest.mark.parametrize(("name", "vpc"), HYPERPARAMETERS)
 def test_learning_rate_and_real_batch_are_those_of_the_papers_table(name, vpc):
-    condense, select = (
-        parsed([verb, "store", "-o", "set", "--recipe", name, "--vpc", str(vpc)])
-        for verb in ("condense", "select")
-    )
+    given = f"store -o set --recipe {name} --vpc {vpc}".split()
+    condense, select = (parsed([verb, *given]) for verb in ("condense", "select"))
     assert (condense.lr, condense.batch_real) == HYPERPARAMETERS[name, vpc]
     assert (condense.method, condense.momentum, condense.epsilon) == ("prism", 0.95, 0.0)
     assert (condense.warmup, condense.cooldown, condense.initial_keyframes) == (0.2, 0.2, 2)

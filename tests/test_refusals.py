@@ -38,7 +38,7 @@ from prism.reproduction.plan import plan
 
 FRAMES, LABELS, NAMES = torch.zeros(2, 4, 3, 8, 8), torch.tensor([0, 1]), ("a", "b")
 ENDLESS = "path,label\n" + 200_000 * "a"
-POOL = ThreadPoolExecutor(1)
+POOL, DASK = ThreadPoolExecutor(1), SimpleNamespace(submit=0)
 BY_CLASS = {"method": "static-dynamic", "executor": POOL}
 
 
@@ -119,10 +119,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda _, at: prism.report([3], at / "out"), "the file of a result is wanted"),
         (lambda store, _: prism.evaluate(prism.select(store), store, train_vpc=1), "needs a store to --train on"),
         (lambda store, _: prism.evaluate(None, store, executor=3), "must be a concurrent.futures.Exec"),
-        (
-            lambda store, _: prism.evaluate(None, store, executor=SimpleNamespace(submit=0)),
-            "a Dask client has get_executor()",
-        ),
+        (lambda store, _: prism.evaluate(None, store, executor=DASK), "a Dask client has get_executor()"),
         (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
         (lambda store, _: prism.condense(store, objective="cross-entropy(trained=0)"), "trained ≥ 1"),
         (lambda store, _: prism.condense(store, objective="cross-entropy(epochs=1e2)"), "whole numbers trained"),

@@ -244,13 +244,8 @@ INCONSISTENT: dict[str, dict[str, Any]] = {
     "key-frames have no pixels": {"tensors": {"keyframes": KEYFRAMES[:, :, :0]}, "metadata": {"size": [0, 3]}},
     "key-frames are too few": {"tensors": {"keyframes": KEYFRAMES[:8]}},
     "key-frames hold NaN": {"tensors": {"keyframes": NAN}},
-    "everything is empty": {
-        "tensors": {"keyframes": KEYFRAMES[:0], "times": int32(), "offsets": int64(0), "labels": int32()}
-    },
-    "a frame wider than 4096": {
-        "tensors": {"keyframes": torch.zeros(9, 3, 1, 4097)},
-        "metadata": {"size": [1, 4097]},
-    },
+    "empty": {"tensors": {"keyframes": KEYFRAMES[:0], "times": int32(), "offsets": int64(0), "labels": int32()}},
+    "a frame too wide": {"tensors": {"keyframes": torch.zeros(9, 3, 1, 4097)}, "metadata": {"size": [1, 4097]}},
     "labels are missing": {"tensors": {"labels": None}},
     "a tensor too many": {"tensors": {"extra": int32(1)}},
     "uint8 without a scale": {"storage": "uint8", "tensors": {"scale": None, "minimum": None}},

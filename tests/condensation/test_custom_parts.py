@@ -158,10 +158,7 @@ class Proposing(InsertionRule):
 
 @pytest.mark.parametrize(
     ("given", "got"),
-    [
-        (lambda mask: mask[:1], r"\(1, 8\) of torch.bool"),
-        (lambda mask: mask.float(), r"\(2, 8\) of torch.float32"),
-    ],
+    [(lambda it: it[:1], r"\(1, 8\) of torch.bool"), (lambda it: it.float(), r"\(2, 8\) of torch.float32")],
 )
 def test_a_rule_that_proposes_something_else_is_refused_at_its_first_use(store, given, got):
     sentence = rf"rule '{__name__}:Proposing\(.*\)' must give \(V, T\) = \(2, 8\) booleans, got {got}"

@@ -261,10 +261,7 @@ def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chose
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [
-        ({"lr": 0.02}, r"its --lr is 0\.01, not 0\.02"),
-        ({"label": "another"}, r"its label is 'random', not 'another'"),
-    ],
+    [({"lr": 0.02}, r"its --lr is 0\.01, not 0\.02"), ({"label": "mine"}, "its label is 'random', not 'mine'")],
 )
 def test_the_result_of_another_run_is_not_resumed_and_the_first_difference_is_named(
     store, chosen, tmp_path, changes, says

@@ -76,7 +76,7 @@ class Loose(Own):
         self.layers[0].tint = torch.ones(12)
 
 
-class Pretrained(Own):
+class Loaded(Own):
     """One that loads values where layers have no memory."""
 
     def __init__(self, **shape: int) -> None:
@@ -119,10 +119,7 @@ def test_clips_are_chosen_by_its_embeddings_which_are_never_taken_from_a_cache(r
 UNUSABLE = [
     (WithoutEmbedding, rf"the network '{__name__}:WithoutEmbedding' cannot be made: .* abstract method '?embed"),
     (Loose, r"the network '.*Loose' holds the tensor 'tint', which .*\. Use register_buffer, and"),
-    (
-        Pretrained,
-        r"the network '.*Pretrained' loads values in __init__, .*\. Load them in initialise\(generator\)\.",
-    ),
+    (Loaded, r"the network '.*Loaded' loads values in __init__, .*\. Load them in initialise\(generator\)\."),
     (nn.Linear(3, 3), r"the network must be a class, or a functools\.partial of one, not a Linear\."),
     (nn.Linear, "the network '.*Linear' does not derive from prism.networks.network.Network"),
     (f"{NAME}(dept=3)", rf"the network '{NAME}\(dept=3\)' cannot be made: .*'dept'"),

@@ -149,11 +149,7 @@ def test_clean_mirrors_a_training_clip_anew_each_time(windows, inputs, of, optio
 
 @pytest.mark.parametrize(
     ("of", "how"),
-    [
-        (ways_of_a_store, {"protocol": "wang2024"}),
-        (ways_of_a_store, {"flip": "once"}),
-        (ways_of_a_set, {"flip": "once"}),
-    ],
+    [(ways_of_a_store, {"protocol": "wang2024"}), *((of, {"flip": "once"}) for of in BOTH)],
 )
 def test_mirrored_once_a_clip_stays_so_for_a_whole_training_and_each_network_draws_anew(windows, inputs, of, how):
     by_seed = []

@@ -43,24 +43,20 @@ class Here:
 
 SCHEDULE: dict[str, Any] = {"width": 4, "epochs": 1, "seeds": 2, "device": "cpu"}
 CLIPS: dict[str, Any] = {"num_frames": 4, "stride": 1, "size": 16, "workers": 1, "progress": False}
-CONDENSE: dict[str, Any] = {"width": 4, "batch_real": 1, "iterations": 1, "checkpoint_seconds": 0, "device": "cpu"}
+TINY: dict[str, Any] = {"width": 4, "batch_real": 1, "iterations": 1, "checkpoint_seconds": 0, "device": "cpu"}
 EMBED: dict[str, Any] = {"method": "herding", "epochs": 0, "width": 4, "device": "cpu"}
 
 VERBS: dict[str, tuple[str, Callable[..., object], dict[str, bool]]] = {
-    "ingest": ("store", lambda at, to, **more: ingest(at / "videos", to, **CLIPS, **more), {}),
-    "condense": (
-        "set",
-        lambda at, to, **more: condense(at / "store", output=to, **CONDENSE, **more),
-        {"resume": True},
-    ),
+    "ingest": ("store", lambda at, to, **how: ingest(at / "videos", to, **CLIPS, **how), {}),
+    "condense": ("set", lambda at, to, **how: condense(at / "store", output=to, **TINY, **how), {"resume": True}),
     # The embeddings are kept in the store, so it has to be on the failing disk.
-    "select": ("chosen", lambda _, to, **more: select(to.parent / "store", output=to, **EMBED, **more), {}),
+    "select": ("chosen", lambda _, to, **how: select(to.parent / "store", output=to, **EMBED, **how), {}),
     "evaluate": (
         "result.json",
-        lambda at, to, **more: evaluate(at / "set", at / "store", output=to, **SCHEDULE, **more),
+        lambda at, to, **how: evaluate(at / "set", at / "store", output=to, **SCHEDULE, **how),
         {"overwrite": True},
     ),
-    "export": ("out", lambda at, to, **more: export(at / "set", to, to="tensors", **more), {}),
+    "export": ("out", lambda at, to, **how: export(at / "set", to, to="tensors", **how), {}),
 }
 """The name of an output, what writes it, and what is added when it is repeated."""
 
