@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -95,6 +97,14 @@ def command(*arguments: object) -> int:
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     return int(ended.value.code or 0)
+
+
+def printed(program: str, *arguments: object) -> str:
+    """What a program of Python prints in a process of its own, which has to end well."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
 
 
 def wait_for(happened: Callable[[], object], seconds: float = 60) -> None:

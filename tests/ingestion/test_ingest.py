@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from settings import contents, refusal_of, skipped
+from settings import contents, printed, refusal_of, skipped
 from videos import shown_number, write_audio, write_classes, write_images, write_numbered
 
 from prism.artifacts.store import ClipStore
@@ -419,5 +418,5 @@ def test_ingest_works_from_a_thread_and_a_script_without_a_main_guard(source, ex
         "import prism, sys; prism.ingest(*sys.argv[1:], num_frames=4, stride=2, size=32, val_fraction=0.25, "
         "test_fraction=0.25, progress=False)"
     )
-    subprocess.run([sys.executable, "-c", code, source, tmp_path / "script"], check=True)
+    printed(code, source, tmp_path / "script")
     assert contents(tmp_path / "script") == expected
