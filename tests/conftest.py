@@ -13,6 +13,7 @@ from videos import write_classes
 from xdist.scheduler import LoadScopeScheduling
 
 from prism import testing
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipSource, ClipStore
 from prism.condensation.loop import Step
 from prism.condensation.recorder import RunRecorder
@@ -108,6 +109,12 @@ def make_store(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
 def store(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     """A store of two classes that all tests read and none changes."""
     return write_store(tmp_path_factory.mktemp("shared") / "store")
+
+
+@pytest.fixture
+def chosen(store: ClipStore) -> CondensedSet:
+    """Two clips of each class of the shared store."""
+    return select(store, vpc=2)
 
 
 @pytest.fixture(scope="module")

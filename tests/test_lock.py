@@ -11,7 +11,6 @@ ROOT = Path(__file__).parent.parent
 
 
 def text(name: str) -> str:
-    """A file of the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 

@@ -9,9 +9,7 @@ from prism.artifacts.keyframes import interpolation_weights
 from prism.condensation.options import CondenseConfig
 from prism.condensation.videos import KeyFrameVideos
 from prism.networks.sgd import SGD
-from tests.artifacts.test_keyframes import masks
-
-FRAME = (3, 2, 2)
+from tests.artifacts.test_keyframes import FRAME, masks
 
 
 def videos(mask: Tensor, metric: str = "clip") -> tuple[KeyFrameVideos, SGD]:

@@ -30,11 +30,6 @@ def score(condensed, store, **options):
 
 
 @pytest.fixture
-def chosen(store) -> CondensedSet:
-    return select(store, vpc=2)
-
-
-@pytest.fixture
 def trained_seeds(monkeypatch) -> list[int]:
     """The seeds of all networks that were trained, in order."""
     seeds = []

@@ -45,11 +45,6 @@ def test_splits_of_the_folder_are_kept_and_others_cut_where_it_is_said(videos, t
         prism.load(videos, split="test", **CLIP)
 
 
-@pytest.fixture
-def chosen(store):
-    return select(store, vpc=2)
-
-
 def test_an_exported_set_is_loaded_again(chosen, tmp_path):
     prism.export(chosen, tmp_path / "out", lossless=True)
     loaded = prism.load(tmp_path / "out", num_frames=8, size=48, normalise=False, output_format="TCHW")

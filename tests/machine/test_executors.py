@@ -59,14 +59,12 @@ class Cluster:
         self.address = distributed.utils.json.loads(file.read_text())["address"]
 
     def fill(self) -> None:
-        """Have two workers."""
         self.workers = [worker for worker in self.workers if worker.poll() is None]
         options = (*LOOPBACK, "--nthreads", "1", "--no-nanny", "--memory-limit", "0")
         while len(self.workers) < 2:
             self.workers.append(started("dask_worker", self.address, *options, folder=self.folder))
 
     def close(self) -> None:
-        """End every process."""
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
