@@ -94,6 +94,9 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
         if run.path is not None:
             check_free(run.path, setup.reads, run, by_class=False)
         loop = setup.begin(device, classes)
+        if is_whole and loop.rule.inserts and loop.videos.mask.all():
+            name = RULES.name_of(setup.config.insertion)
+            note(f"Caution: insertion rule {name} inserts nothing, as the videos begin with every frame.")
         recorder = run.path and RunRecorder(loop, run.path, run, source, checkpoint_seconds)
         with closing(recorder.telemetry) if recorder else nullcontext():
             if is_whole:

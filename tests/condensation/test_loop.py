@@ -31,6 +31,7 @@ from prism.errors import ArtifactError, ConfigError, DivergedError, EngineError,
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.selection.select import select
+from tests.condensation.test_custom_parts import Grey
 
 TINY = PAPER | {"width": 4, "batch_real": 2, "iterations": 8, "static_iterations": 2}
 """A run of a tenth of a second."""
@@ -610,6 +611,13 @@ def test_no_iterations_leave_the_videos_as_they_start(store, tmp_path, method):
     for _ in range(run.num_iterations):
         run.step()
     assert torch.equal(made.render(), finished_set(setup, run, {}).render())
+
+
+@pytest.mark.parametrize(("num", "method", "is_said"), [(8, "prism", True), (2, "prism", False), (2, Grey, True)])
+def test_a_rule_that_has_nothing_to_insert_is_named(store, capfd, num, method, is_said):
+    run_tiny(store, method=method, initial_keyframes=num, insertion="gradient", iterations=1)
+    said = "Caution: insertion rule gradient inserts nothing, as the videos begin with every frame."
+    assert (said in capfd.readouterr().err) == is_said
 
 
 FIXED = "Caution: method dm fixes insertion at 'never': 'gradient' is not used."
