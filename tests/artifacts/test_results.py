@@ -163,6 +163,11 @@ HOSTILE = {
 }
 
 
+def test_what_is_edited_is_refused_for_its_edit_alone(tmp_path):
+    (tmp_path / "r.json").write_text(edited(), encoding="utf-8")
+    assert Result.load(tmp_path / "r.json").runs == a_result().runs
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
     path = tmp_path / "r.json"
