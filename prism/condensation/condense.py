@@ -73,7 +73,8 @@ def condense(
         return done
     if (given := setup.given) is not None and (lost := num_lost_keyframes(given, config)):
         held = f"{lost} of the {given.num_keyframes} key-frames of '{config.init}' are left out"
-        note(f"Caution: {held}. Another --initial-keyframes or --placement keeps more.")
+        placement = " or --placement" * (config.initial_keyframes > 2)
+        note(f"Caution: {held}. Another --initial-keyframes{placement} keeps more.")
     if run.executor is None:
         return condense_classes(setup, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
@@ -209,8 +210,6 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
         unused |= {"static_iterations", "static_lr", "dynamic_lr", "hallucinator_lr"}
     if is_static or config.init == "noise" or config.initial_keyframes in (0, 2):
         unused.add("placement")  # Two key-frames are the first and the last frame, wherever others would stand.
-    if is_static or config.fully_learnable or not config.initial_keyframes:
-        unused.add("metric")  # Without a caution, as recipe `paper` has one for every row of its tables.
     if config.storage != "h264":
         unused.add("quality")
     # Fields of a custom part are options that it uses.
@@ -223,6 +222,6 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
         if value != fixed.get(option, value):
             name = METHODS.name_of(config.method)
             say(f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used.")
-        elif option in unused - {"metric"} and option not in fixed:
+        elif option in unused and option not in fixed:
             say(f"Caution: {option} = {value!r} is not used with the other options.")
     return replace(config, **{option: getattr(CondenseConfig, option) for option in unused})

@@ -346,10 +346,7 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
     try:
         # Other formats of Pillow start programs (EPS), or raise errors of their own.
         with Image.open(path, formats=PICTURES) as image:
-            if image.mode[0] in "IF":
-                # Pillow clips such pixels at 255, so that nearly all would be white.
-                raise ValueError("it has 16 or 32 bits in a pixel, but there must be 8")
-            frame = fit(image.convert("RGB"), size)
+            frame = fit(as_rgb(image), size)
             if image.format == "PNG":
                 with Image.open(path, formats=["PNG"]) as again:
                     again.verify()  # Compares the checksums of the pixels.
@@ -373,6 +370,13 @@ def _check_jpeg(data: bytes) -> None:
     except FFmpegError:
         # Pillow decodes kinds of JPEG that FFmpeg does not.
         return
+
+
+def as_rgb(image: Image.Image) -> Image.Image:
+    """A picture in RGB; a ValueError for one of 16 or 32 bits, which Pillow clips at 255, so nearly all white."""
+    if image.mode[0] in "IF":
+        raise ValueError("it has 16 or 32 bits in a pixel, but there must be 8")
+    return image.convert("RGB")
 
 
 def fit(frame: Image.Image, size: int) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from prism.errors import ClipError, SourceError
+from prism.ingestion.decode import as_rgb
 from prism.ingestion.listing import SPLIT_NAMES, DataSet
 from prism.machine.files import writing
 from prism.machine.progress import progress_bar
@@ -30,11 +31,11 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
         if split and split not in SPLIT_NAMES:
             raise SourceError(f"the data set has the split {split!r}, but it must be one of {allowed}.")
         # Class names for labels that are numbers: in `features` of Hugging Face, in `classes` of torchvision.
-        features = getattr(items, "features", None) or {}
-        named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
         owner: Any = items
-        while not hasattr(owner, "classes") and hasattr(owner, "dataset"):
+        while hasattr(owner, "dataset") and hasattr(owner, "indices"):
             owner = owner.dataset  # A `Subset` of PyTorch, as `random_split` makes.
+        features = getattr(owner, "features", None) or {}
+        named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
         names = next(filter(None, named), getattr(owner, "classes", None))
         with progress_bar("Reading", None, "items", enabled=progress) as advance:
             for number, item in enumerate(_each(items)):
@@ -98,9 +99,7 @@ def _frames(video: Any, where: str) -> np.ndarray:
     """The frames of an item as (T, H, W, 3) uint8, from an array, a tensor or a sequence of frames."""
     try:
         if not hasattr(video, "shape"):
-            video = [
-                frame.convert("RGB") if isinstance(frame, Image.Image) else np.asarray(frame) for frame in video
-            ]
+            video = [np.asarray(as_rgb(one) if isinstance(one, Image.Image) else one) for one in video]
         frames = np.asarray(video)
     except (OSError, TypeError, ValueError, RuntimeError) as error:
         raise ClipError(f"{where} has frames that cannot be read: {reason(error)}.") from None

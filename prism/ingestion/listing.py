@@ -92,7 +92,7 @@ class Listing:
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."
         else:
             # One name may have two forms, as on a Mac and on Linux.
-            label = normalize("NFC", label)
+            label, recording = normalize("NFC", label), normalize("NFC", recording)
             self.videos.append(VideoSource(path, relative, label, split, recording))
             self.labels.setdefault(label, relative)
 
@@ -353,12 +353,12 @@ class Auto(Layout):
             else:
                 loose = PICTURES if path.is_dir() else LOOSE
                 listing.skip(path, OUTSIDE if split is None else NESTED if above else loose)
-        of_files = {video.label for video in listing.videos if video.path.suffix.lower() in VIDEO_SUFFIXES}
+        of_files = {video.label for video in listing.videos if not video.path.is_dir()}
         pictures = (one.relative for one in listing.videos if one.label in of_files and one.path.is_dir())
         listing.caution("folders of pictures beside video files are read as videos", pictures)
         first = dict[str, VideoSource]()
         for video in listing.videos:
-            other = first.setdefault(without_suffixes(video.relative), video)
+            other = first.setdefault(without_suffixes(normalize("NFC", video.relative)), video)
             # One may be a link to the other.
             if video is not other and os.path.realpath(video.path) != os.path.realpath(other.path):
                 listing.faults[source, TWINS].append(f"'{other.relative}' and '{video.relative}'")

@@ -84,7 +84,7 @@ class OfficialLists(Layout):
                 listing.add(path, label, split)
             if split and not paths:
                 listing.skipped[name] = MISSING
-                listing.labels.setdefault(label, name)
+                listing.labels.setdefault(normalize("NFC", label), name)
             elif len({os.path.realpath(path) for path in paths}) > 1:
                 both = " and ".join(f"'{listing.relative(path)}'" for path in paths[:2])
                 listing.faults[source, "videos that are there more than once"].append(both)

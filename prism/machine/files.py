@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -50,10 +51,10 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entri
     check_output(path, overwrite)
     if path.is_symlink():
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise OutputError(f"output '{path}' is protected from writing: chmod -R u+w {path} ends this.")
     if path.exists() and not (path / mark).is_file():
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OutputError(f"output '{path}' is protected: chmod -R u+w {shlex.quote(str(path))} ends this.")
     own = set(map(PurePosixPath, entries)) - {PurePosixPath()}
     for found in sorted(path.rglob("*")):
         name = PurePosixPath(found.relative_to(path).as_posix())

@@ -188,7 +188,8 @@ def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed
     config = with_options(default, of_row | _options(default.section, cell, sources[2]))
     _check_row("vpc", config.vpc, cell.vpc, cell)
     _check_row("method", config.method, of_row.get("method", default.method), cell)
-    config = replace(config, seed=config.seed + seed)
+    _check_row("seed", config.seed, default.seed, cell)
+    config = replace(config, seed=seed)
     if isinstance(config, CondenseConfig):
         # Sets under the same networks would share an error that is in no interval over sets.
         config = resolve(replace(config, network_seed=config.network_seed + seed))

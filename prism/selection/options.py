@@ -49,10 +49,5 @@ the network for every vpc."""
     """Seed of the network's initial values and training."""
 
     def resolved(self) -> "SelectConfig":
-        """The options as they take effect: unused ones at their defaults, so that equal sets have one record."""
-        unused = set() if self.storage == "h264" else {"quality"}
-        if not SELECTIONS.resolve(self.method)[0].needs_embeddings:
-            unused |= {"model", "width", "epochs", "embedder_seed"}
-        # Fields of a custom part are options that it uses.
-        unused -= SELECTIONS.fields(self.method) | STORAGES.fields(self.storage)
-        return replace(self, **{option: getattr(SelectConfig, option) for option in unused})
+        """The options as they take effect: a quality that the storage does not read is the default."""
+        return self if "quality" in STORAGES.fields(self.storage) else replace(self, quality=SelectConfig.quality)

@@ -207,7 +207,7 @@ def test_a_budget_of_keyframes_goes_to_classes_that_are_alike_and_needs_to_see_t
     mask = initial_mask(clips, torch.arange(3).repeat_interleave(2), 3, "budget")
     assert (int(mask[:2].sum()), int(mask.sum())) == (4, 18)
     assert run_tiny(store, iterations=0, placement="budget", initial_keyframes=3).num_keyframes == 6
-    assert not setup_of(store, placement="budget").independent_classes
+    assert not setup_of(store, placement="budget", initial_keyframes=3).independent_classes
 
 
 class Coarse(Yuv420):

@@ -100,7 +100,8 @@ def test_classes_are_compared_with_cross_entropy_alike_whichever_are_condensed(s
 
 def test_networks_are_trained_once_for_a_store_and_those_of_every_seed_are_its_own(make_store, monkeypatch):
     store = make_store()
-    first = started(store, **(TINY | {"objective": CROSS_ENTROPY})).networks.trained(1)
+    networks = started(store, **(TINY | {"objective": CROSS_ENTROPY})).networks
+    _, first = map(networks.trained, range(2))
     assert len([*(store.path / "cache").glob("trained-*")]) == 2
     other = started(store, **(TINY | {"objective": CROSS_ENTROPY, "network_seed": 1})).networks
     assert not any(torch.equal(other.trained(i).classifier.weight, first.classifier.weight) for i in range(2))

@@ -59,7 +59,7 @@ def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
 def test_an_export_that_is_protected_is_refused_before_any_work(chosen, tmp_path, monkeypatch):
     export(chosen, tmp_path / "out")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(OutputError, match=r"out' is protected from writing: chmod -R u\+w"):
+    with pytest.raises(OutputError, match=r"out' is protected: chmod -R u\+w .*out ends this"):
         export(chosen, tmp_path / "out", overwrite=True)
 
 

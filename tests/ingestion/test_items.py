@@ -41,7 +41,7 @@ class MapStyle:
     """As torchvision has them: a length, items with sound between frames and label, and no end of its own."""
 
     items: list
-    classes: list[str]
+    classes: list[str] | None
 
     def __len__(self) -> int:
         return len(self.items)
@@ -97,9 +97,14 @@ def test_numbers_get_the_names_that_a_data_set_has_for_them_or_are_ordered(tmp_p
     assert ingest(named, tmp_path / "torchvision", **CLIP).classes == ("jump", "walk")
     parts = Subset(random_split(named, [1.0])[0], range(len(named)))
     assert ingest(parts, tmp_path / "split", **CLIP).classes == ("jump", "walk")
+    other = MapStyle(pairs(2, (0, 1)), None)
+    other.dataset = named  # What a wrapper wraps may have other labels.
+    assert ingest(other, tmp_path / "wrapper", **CLIP).classes == ("0", "1")
     items = Features({"video": frames, "labels": label} for frames, label in pairs(2, (1, 0)))
     store = ingest({"train": items}, tmp_path / "hugging", **CLIP)
     assert store.classes == ("sit", "stand")
+    part = Subset(items, [0, 1, 2, 3])
+    assert ingest({"train": part}, tmp_path / "part", **CLIP).classes == ("sit", "stand")
     assert {source.label for source in store.sources if source.path == "train/0000000"} == {"stand"}
     unnamed = ingest(pairs(1, tuple(map(torch.tensor, range(11)))), tmp_path / "unnamed", **WHOLE)
     assert list(unnamed.classes) == [source.label for source in unnamed.sources] == list(map(str, range(11)))
@@ -167,6 +172,7 @@ def torn(error: Exception) -> Iterator:
         ),
         ([(np.zeros((0, 64, 64, 3), np.uint8), "a")], "has frames of uint8 with shape (0, 64, 64, 3), but"),
         ([(video(0) > 100, "a")], "has frames of bool"),
+        ([([Image.new("I;16", (64, 64))] * 4, "a")], "has frames that cannot be read: it has 16 or 32 bits"),
         ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64"),
         ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
         ([(torn(OSError("torn")), "a")], "item 0 of the whole data set has frames that cannot be read: torn."),

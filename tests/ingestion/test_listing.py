@@ -80,7 +80,7 @@ def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
 
 
 def test_a_folder_of_pictures_among_video_files_is_named(tmp_path):
-    touch(tmp_path, "a/0.mp4", "a/thumbs/0.jpg", "b/1.mp4", "c/frames/0.jpg")
+    touch(tmp_path, "a/0.mp4", "a/thumbs/0.jpg", "b/1.mp4", "c/frames/0.jpg", "d/x.mp4/0.jpg", "d/y.mp4/0.jpg")
     (note,) = list_videos(tmp_path).notes
     assert note == "Caution: folders of pictures beside video files are read as videos: 1 ('a/thumbs')."
 
@@ -101,8 +101,13 @@ def test_a_class_has_one_name_in_whichever_form_its_letters_are(tmp_path):
         ("train/b/2.mp4", "b", "train"),
         (f"train/{NFC}/0.mp4", NFC, "train"),
     ]
-    path = write_list(tmp_path, f"path,label\ntest/{NFC}/1.mp4,{NFC}\ntrain/{NFC}/0.mp4,{NFD}\n")
-    assert found(path) == [(f"test/{NFD}/1.mp4", NFC, ""), (f"train/{NFC}/0.mp4", NFC, "")]
+    rows = f"test/{NFC}/1.mp4,{NFC},{NFD}\ntrain/{NFC}/0.mp4,{NFD},{NFC}\ntrain/b/2.mp4,b,\n"
+    path = write_list(tmp_path, f"path,label,group\n{rows}")
+    listed = [(f"test/{NFD}/1.mp4", NFC, ""), ("train/b/2.mp4", "b", ""), (f"train/{NFC}/0.mp4", NFC, "")]
+    assert found(path) == listed
+    assert {video.recording for video in list_videos(path).videos} == {NFC, ""}
+    twins = touch(tmp_path / "twins", f"{NFC}/0.mp4", f"{NFD}/0.mp4", "b/0.mp4")
+    assert reasons.TWINS in refused(twins)
 
 
 @pytest.mark.parametrize("splits", [("training", "testing"), ("train", "dev")])

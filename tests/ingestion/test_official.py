@@ -193,6 +193,13 @@ def test_a_listed_name_is_found_in_either_unicode_form(hmdb, form):
     assert (f"clap/{stored}", "clap", "train") in found(hmdb, "hmdb51")
 
 
+def test_a_missing_video_of_a_class_in_another_unicode_form_is_no_lost_class(tmp_path):
+    name = normalize("NFD", "Café")
+    write(tmp_path, {file: text.replace("Archery", name) for file, text in UCF_LISTS.items()})
+    touch(tmp_path, *(video.replace("Archery", name) for video in UCF_VIDEOS[1:]))
+    assert [label for _, label, _ in found(tmp_path, "ucf101")] == [normalize("NFC", name), "HandstandPushups"]
+
+
 def test_hmdb51_misses_the_list_of_a_class_that_another_split_names(hmdb, tmp_path):
     write(hmdb, {HMDB + "wave_test_split2.txt": "a.avi 1\n"})
     assert refused(hmdb, "hmdb51").endswith("lacks lists of classes: 1 ('wave_test_split1.txt').")

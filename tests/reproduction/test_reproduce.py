@@ -326,12 +326,15 @@ def test_every_set_has_networks_of_its_own_and_the_rate_of_its_vpc(make_store, t
         plan(exhibit("table1"), [make_store(train=40)], tmp_path, **chosen)
 
 
-def test_the_seeds_of_a_recipe_are_the_first_of_a_row(store, tmp_path):
-    (recipe := tmp_path / "recipe").write_text("[select]\nseed = 3\nembedder_seed = 7\n[condense]\nseed = 4\n")
+def test_a_recipe_sets_the_first_network_of_a_row_but_not_its_seeds(store, tmp_path):
+    (recipe := tmp_path / "recipe").write_text("[select]\nembedder_seed = 7\n[condense]\nnetwork_seed = 5\n")
     chosen = {"scale": "small", "seeds": 2, "vpc": [1], "rows": ["herding", "prism"], "recipes": [recipe]}
     herding, prism = (place.sets for place in plan(exhibit("table1"), [store], tmp_path, **chosen))
-    assert [(step.config.seed, step.config.embedder_seed) for step in herding] == [(3, 7), (4, 8)]
-    assert [(step.config.seed, step.config.network_seed) for step in prism] == [(4, 0), (5, 1)]
+    assert [(step.config.seed, step.config.embedder_seed) for step in herding] == [(0, 7), (1, 8)]
+    assert [(step.config.seed, step.config.network_seed) for step in prism] == [(0, 5), (1, 6)]
+    recipe.write_text("[condense]\nseed = 4\n")
+    with pytest.raises(ConfigError, match=r"seed = 4 by the recipes, but row 'PRISM' has 0\. Leave it out"):
+        plan(exhibit("table1"), [store], tmp_path, **chosen)
 
 
 def test_training_on_all_clips_is_not_refused_a_recipe_whose_numbers_begin_above_one(make_store, tmp_path):

@@ -161,11 +161,9 @@ def test_a_method_of_ones_own_chooses_as_an_object_and_by_its_name(store):
     assert select(store, method=Outermost).source["method"] == NAME
 
 
-def test_options_without_effect_make_no_other_record(store):
-    unused = {"quality": 90, "model": "cnn-gru", "width": 4, "epochs": 3, "embedder_seed": 5}
-    assert select(store, vpc=2, **unused).source == select(store, vpc=2).source
-    as_object = select(store, method=Outermost(centre=2.5), vpc=2, quality=90, epochs=3)
-    assert [as_object.source["config"][name] for name in ("quality", "epochs")] == [35, 3]
+def test_a_quality_that_no_storage_reads_makes_no_other_record(store):
+    assert select(store, vpc=2, quality=90).source == select(store, vpc=2).source
+    assert select(store, storage="h264", quality=90).source["config"]["quality"] == 90
 
 
 def test_a_method_without_embeddings_trains_no_network(make_store):
