@@ -170,7 +170,7 @@ def _length(stream: VideoStream) -> int | None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Open a file and its first video stream, for decoding in this thread."""
+    """Open a file and its video stream (of several, the one that FFmpeg prefers), for decoding in this thread."""
     # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
     local, options = str(path.absolute()), {"protocol_whitelist": "file"}
     try:
@@ -184,12 +184,14 @@ def opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             kinds = sorted({stream.type for stream in container.streams if stream not in pictures})
             kinds += ["a cover picture"] * bool(pictures)
             raise VideoError(f"there is no video in it, only {' and '.join(kinds) or 'nothing'}.")
-        if not streams[0].codec_context:
+        # FFmpeg's choice does not always avoid a still that lies before the video.
+        stream = max(streams, key=lambda one: (one.frames != 1, one == container.streams.best("video")))
+        if not stream.codec_context:
             raise VideoError("its codec is not known.")
         # Videos are decoded in parallel processes, with which threads of a decoder would compete. Decoders of AV1
         # and VP9 obey the thread count alone; with several threads, damaged AV1 shows some frames late.
-        streams[0].thread_type, streams[0].codec_context.thread_count = "NONE", 1
-        yield container, streams[0]
+        stream.thread_type, stream.codec_context.thread_count = "NONE", 1
+        yield container, stream
 
 
 def packets_of(container: InputContainer, stream: VideoStream | None) -> Iterator[av.Packet | None]:

@@ -249,6 +249,18 @@ def test_a_subtitle_or_a_sound_that_outlasts_a_video_is_no_damage(tmp_path, suff
     assert (found.video_frames, found.damage) == (25, "")
 
 
+@pytest.mark.parametrize("suffix", [".mkv", ".mp4", ".mov", ".avi"])
+def test_a_still_before_a_video_is_not_taken_for_it(tmp_path, suffix):
+    still, video = write_numbered(tmp_path / f"s{suffix}", 1), write_numbered(tmp_path / f"v{suffix}", 40)
+    with av.open(str(still)) as s, av.open(str(video)) as v, av.open(str(tmp_path / f"a{suffix}"), "w") as output:
+        streams = [output.add_stream_from_template(one.streams.video[0]) for one in (s, v)]
+        for source, stream in zip((s, v), streams, strict=True):
+            for packet in (one for one in source.demux() if one.size):
+                packet.stream = stream
+                output.mux(packet)
+    assert numbers(tmp_path / f"a{suffix}", Window(20, 1)) == [[*range(20, 26)]]
+
+
 def test_h264_is_read_by_time_without_decoding_what_is_before(kinds, monkeypatch):
     path, packets, original = kinds["h264 with B-frames"], [], decode._decode
     monkeypatch.setattr(decode, "LONG_VIDEO", 60)
