@@ -130,7 +130,7 @@ class Options:
         """The error that names an option, its value, and what the value must be."""
         value, parts = getattr(self, name), described(type(self))[name].parts
         guess = nearest(value, parts.registry) if parts and promise == parts.promise else ""
-        return ConfigError(f"{self.section}.{name} = {value!r}, but it must be {promise}.{guess}")
+        return ConfigError(f"{self.section}.{name} = {short_repr(value)}, but it must be {promise}.{guess}")
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
         """Name of each option that depends on other options, whether it fits them, and what it must be."""

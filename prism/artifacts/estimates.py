@@ -216,7 +216,9 @@ def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
     """The scores of a group of results as a sample, in a metric (by default the leading one)."""
     named, runs = metric or results[0].metrics[0], dict[Any, dict[int, NetworkRun]]()
     for key, result in _by_set(results):
-        runs.setdefault(key, {}).update((run.seed, run) for run in result.runs)
+        for run in result.runs:
+            # Of a random subset every network has clips of its own.
+            runs.setdefault(run.seed if result.subject.method == "subset" else key, {})[run.seed] = run
     scores = {key: [run.scores[named] for run in of_set.values()] for key, of_set in runs.items()}
     if named != results[0].metrics[0] or len({result.data.recordings for result in results}) > 1:
         return Sample(scores)

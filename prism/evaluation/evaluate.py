@@ -94,7 +94,7 @@ def evaluate(
         leaks = subject.leak_caution()
         note(leaks and f"Caution: {leaks}", enabled=run.progress)
         result = task.result(label, path)
-        if run.resume and path and path.exists():
+        if run.resume and not run.overwrite and path and path.exists():
             found = Result.load(path)
             check_same_run(f"result '{path}'", found.identity, result.identity)
             result = replace(result, runs=found.runs)

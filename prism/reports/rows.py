@@ -91,16 +91,21 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
 
     parts = [part for some in grouped(results, making) for part in _one_of_each_seed(some)]
     firsts = [some[0] for some in parts]
-    labels, names = Counter((one.label, role_of(one)) for one in firsts), names_of(firsts)
-    files = ["" if labels[one.label, role_of(one)] == 1 else names[one.subject_path] for one in firsts]
+    labels = Counter((one.label, role_of(one)) for one in firsts)
+    sets = Counter(one.subject_path for one in firsts)
+    # One set that was scored in two ways has one path, but its results have two.
+    places = [one.subject_path if sets[one.subject_path] == 1 else one.file or one.subject_path for one in firsts]
+    names, are_alike = names_of(places), (labels[one.label, role_of(one)] > 1 for one in firsts)
+    files = [names[at] * is_alike for at, is_alike in zip(places, are_alike, strict=True)]
     return sorted((Row(tuple(some), file) for some, file in zip(parts, files, strict=True)), key=place)
 
 
-def names_of(results: Iterable[Result]) -> dict[Path, str]:
-    """Names of the files of sets, preceded by the name of the folder if several files have one name."""
-    paths = {one.subject_path for one in results}
-    stems = Counter(path.stem for path in paths)
-    return {path: path.stem if stems[path.stem] == 1 else f"{path.parent.name}/{path.stem}" for path in paths}
+def names_of(paths: Iterable[Path]) -> dict[Path, str]:
+    """The shortest ends of paths, without suffixes, that tell them apart."""
+    ends = {path: (*path.parent.parts, path.stem) for path in paths}
+    tails = {path: [end[-num:] for num in range(1, len(end) + 1)] for path, end in ends.items()}
+    times = Counter(tail for some in tails.values() for tail in some)
+    return {at: "/".join(next((one for one in some if times[one] == 1), some[0])) for at, some in tails.items()}
 
 
 def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
@@ -174,11 +179,11 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
     data, protocol = rows[0].first.data, rows[0].first.protocol
     chance = f"{100 * data.chance[rows[0].first.metrics[0]]:.3g}"
     seen = "networks may have been trained on, and settings" if data.split == "train" else "settings may have been"
-    notes = [
-        f"Accuracies in percent after the last epoch; a guess scores {chance}. A set counts once, with the mean "
-        "of its networks: mean ± standard error over sets (sets × networks of each), or of one set over its "
-        "networks (networks), which says nothing of the next set."
-    ]
+    counts = (
+        "A set counts once, with the mean of its networks: mean ± standard error over sets (sets × networks of"
+    )
+    one = "or of one set over its networks (networks), which says nothing of the next set"
+    notes = [f"Accuracies in percent after the last epoch; a guess scores {chance}. {counts} each), {one}."]
     if leads := list(filter(None, (lead_over_floor(row, rows) for row in rows))):
         said = "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's"
         over = "t over pairs of one seed, and over other test recordings where results know their hits"
@@ -205,7 +210,7 @@ def cautions_on(rows: Sequence[Row]) -> list[str]:
         users: dict[str, set[str]] = {}
         # The epochs of a ceiling may differ: training on all clips needs fewer.
         for row in (row for row in rows if key != "epochs" or row.role != "ceiling"):
-            users.setdefault(str(row.first.config.get(key, rare.get(key, "none"))), set()).add(row.first.label)
+            users.setdefault(str(row.first.config.get(key, rare.get(key, "none"))), set()).add(row.name)
         of = [f"{value} ({', '.join(f'“{n}”' for n in sorted(names))})" for value, names in sorted(users.items())]
         found += [f"the rows were trained with different {key}: {' and '.join(of)}."] if len(of) > 1 else []
     return [f"Caution: {text}" for text in found]

@@ -35,7 +35,7 @@ def find_sets(rows: Sequence[Row]) -> tuple[list["Tile"], list[str]]:
     """The videos of each row's first set that can be shown, and sentences on the sets that cannot."""
     found, problems = dict[Path, list[Tile]](), dict[Path, str]()
     every = [one for row in rows for one in row.results]
-    labels, names = Counter(one.label for one in every), names_of(every)
+    labels, names = Counter(one.label for one in every), names_of(one.subject_path for one in every)
     load = lru_cache(1)(CondensedSet.load)  # All sets of a page together may not fit into memory.
     for row in rows:
         for one in (one for one in row.results if one.subject.kind == "condensed" and one.subject.path):

@@ -106,11 +106,9 @@ class Comparison:
     @property
     def notes(self) -> Iterator[str]:
         yield SIZES
-        yield (
-            f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± standard error over sets (sets × "
-            "networks of each); of one set over its networks (networks), which says nothing of other sets. The "
-            "paper's ± is a deviation over networks."
-        )
+        sets = "mean ± standard error over sets (sets × networks of each); of one set over its networks (networks)"
+        said = f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, {sets}"
+        yield f"{said}, which says nothing of other sets. The paper's ± is a deviation over networks."
         if leads := [line.lead for line in self.lines if line.lead]:
             recordings = ", and over test recordings" if any(lead.recordings for lead in leads) else ""
             pairs = f"those of one seed paired{recordings}"

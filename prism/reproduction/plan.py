@@ -37,6 +37,7 @@ class SetStep:
     @property
     def command(self) -> str:
         places = [str(self.store.path), "-o", str(self.path)]
+        places += ["--resume"] * isinstance(self.config, CondenseConfig)
         return shlex.join(["prism", self.config.section, *places, *as_arguments(self.config)])
 
 
@@ -53,7 +54,7 @@ class ScoreStep:
     @property
     def command(self) -> str:
         what = [str(self.made.path)] if self.made else ["--train", str(self.store.path)]
-        places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.label]
+        places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.label, "--resume"]
         return shlex.join(["prism", "evaluate", *what, *places, *as_arguments(self.config)])
 
 
@@ -189,13 +190,12 @@ def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed
     _check_row("vpc", config.vpc, cell.vpc, cell)
     _check_row("method", config.method, of_row.get("method", default.method), cell)
     _check_row("seed", config.seed, default.seed, cell)
-    config = replace(config, seed=seed)
     if isinstance(config, CondenseConfig):
         # Sets under the same networks would share an error that is in no interval over sets.
-        config = resolve(replace(config, network_seed=config.network_seed + seed))
+        config = resolve(replace(config, seed=seed, network_seed=config.network_seed + seed))
     else:
         # The embedder determines a choice by embeddings: with one embedder, all seeds would give the same set.
-        config = replace(config, embedder_seed=config.embedder_seed + seed).resolved()
+        config = replace(config, seed=seed, embedder_seed=config.embedder_seed + seed).resolved()
     return SetStep(folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", store, config)
 
 

@@ -182,6 +182,8 @@ def test_what_cannot_be_scored_is_refused_before_training(store, chosen, tmp_pat
     with pytest.raises(OutputError, match="exists already"):
         score(chosen, store, output=tmp_path / "r.json", epochs=10**9)
     score(chosen, store, output=tmp_path / "r.json", overwrite=True)
+    again = score(chosen, store, output=tmp_path / "r.json", overwrite=True, resume=True, lr=0.02)
+    assert again.config["lr"] == 0.02
     assert len(Result.load(tmp_path / "r.json").runs) == 2
 
 

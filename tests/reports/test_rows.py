@@ -12,7 +12,7 @@ import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result, Subject
 from prism.reports.page import build_page, load_results, summary_tables
-from prism.reports.rows import best_of, columns_of, conclusion_of, lead_over_floor, notes_on, rows_of
+from prism.reports.rows import best_of, cautions_on, columns_of, conclusion_of, lead_over_floor, notes_on, rows_of
 from prism.reports.text import grouped
 
 OURS = {0: (0.5, 0.6), 1: (0.6, 0.7), 2: (0.9, 1.0)}
@@ -154,6 +154,21 @@ def test_rows_of_one_label_are_told_apart_by_their_files(exhibit):
     apart = [of_subject(one, config={"vpc": 1, "lr": k}) for k, one in enumerate(found)]
     assert {row.name for row in rows_of(apart)} == {"prism (paper)", "prism (ours)"}
     assert [row.name for row in rows_of(apart[:1])] == ["prism"]
+
+
+def test_rows_have_names_that_differ_wherever_their_sets_lie(exhibit):
+    (found,) = load([exhibit.of_set(exhibit.condensed("set.safetensors"), "prism")])
+    elsewhere = [of_subject(found, path=f"{k}/sets/set.st", config={"vpc": 1, "lr": k}) for k in range(2)]
+    assert {row.name for row in rows_of(elsewhere)} == {f"prism ({k}/sets/set)" for k in range(2)}
+    files = [exhibit.folder / name for name in ("plain.json", "shifted.json")]
+    scored = [replace(found, file=at, config={**found.config, "shift": k}) for k, at in enumerate(files)]
+    assert {row.name for row in rows_of(scored)} == {"prism (plain)", "prism (shifted)"}
+    assert any("0 (“prism (plain)”) and 1 (“prism (shifted)”)" in said for said in cautions_on(rows_of(scored)))
+
+
+def test_every_network_of_a_random_subset_counts_as_a_set(exhibit):
+    (subset,) = load([exhibit.of_store("subset", 3, shares=(0.2, 0.3, 0.4))])
+    assert rows_of([subset])[0].sample.in_percent == "30.0 ± 5.8 (3 × 1)"
 
 
 def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
