@@ -188,7 +188,7 @@ def lead(
             if (found := facts(one)) != (wanted := facts(other)):
                 difference = first_difference(found, wanted)
                 raise ArtifactError(f"'{one.label}' must not be compared with '{other.label}': {difference}.")
-        if len(dict(_by_set(group))) < len(group):
+        if len(dict(keyed := _by_set(group))) < len(keyed):
             said = f"two results of '{group[0].label}' are of one set, or of sets with the same seeds"
             advice = "A group has one result for each set: add networks to it with --seeds and --resume."
             raise ArtifactError(f"{said}. {advice}")
@@ -216,9 +216,7 @@ def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
     """The scores of a group of results as a sample, in a metric (by default the leading one)."""
     named, runs = metric or results[0].metrics[0], dict[Any, dict[int, NetworkRun]]()
     for key, result in _by_set(results):
-        for run in result.runs:
-            # Of a random subset every network has clips of its own.
-            runs.setdefault(run.seed if result.subject.method == "subset" else key, {})[run.seed] = run
+        runs.setdefault(key, {}).update((run.seed, run) for run in result.runs)
     scores = {key: [run.scores[named] for run in of_set.values()] for key, of_set in runs.items()}
     if named != results[0].metrics[0] or len({result.data.recordings for result in results}) > 1:
         return Sample(scores)
@@ -234,6 +232,9 @@ def _mean(tables: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
 
 def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
     """The results of a group, each with a key of its set; results of one set have equal keys."""
+    if results[0].subject.method == "subset":
+        # Every network has clips of its own.
+        return [(run.seed, replace(one, runs=(run,))) for one in results for run in one.runs]
     configs = [result.subject.config for result in results]
     # The key is the first seed option by which all sets differ (for herding the embedder's), else all seeds.
     # A set without a seed has no partner in the other group, but it must not count twice.

@@ -142,7 +142,7 @@ def inverse_gram(mask: Tensor) -> Tensor:
 
     The gradient of a key-frame sums over all frames that are interpolated from it, so a step along this gradient
     depends on the placement of key-frames. (WᵀW)⁻¹ times the gradient moves the clip along the part of the clip's
-    gradient that key-frames of its size can express: the steepest step in the metric of the clip.
+    gradient that key-frames as large as the clip can express: the steepest step in the metric of the clip.
     """
     weights = interpolation_weights(mask, torch.float64)
     gram = weights.mT @ weights + torch.diag_embed((~mask).double())

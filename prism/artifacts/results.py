@@ -246,12 +246,10 @@ class Result:
         losses, guess = sorted(run.train_loss for run in self.runs), math.log(data.num_classes)
         if self.num_untrained:
             clip = "" if self.config.get("max_grad_norm") else "--max-grad-norm 20, "
-            ended = f"{losses[-self.num_untrained]:.2f} or above, where guessing has {guess:.2f}"
-            said = (
-                f"the training loss of {self.num_untrained} of {len(losses)} networks ended at {ended}: they have"
-            )
+            ended = f"{losses[-self.num_untrained]:.2f} or above, where guessing has {guess:.2f}: they have hardly"
+            said = f"the training loss of {self.num_untrained} of {len(losses)} networks ended at {ended}"
             advice = f"Try {clip}a smaller --lr, or more --epochs."
-            found.append(f"{said} hardly learned the clips that they were shown. {advice}")
+            found.append(f"{said} learned the clips that they were shown. {advice}")
         learned = losses[: len(losses) - self.num_untrained]
         if learned and (mean := statistics.fmean(learned)) > UNLEARNED * guess:
             said = f"their training loss ended at {mean:.2f} in the mean, where guessing has {guess:.2f}"

@@ -11,6 +11,7 @@ from settings import of_subject
 import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result, Subject
+from prism.errors import ArtifactError
 from prism.reports.page import build_page, load_results, summary_tables
 from prism.reports.rows import best_of, cautions_on, columns_of, conclusion_of, lead_over_floor, notes_on, rows_of
 from prism.reports.text import grouped
@@ -169,6 +170,11 @@ def test_rows_have_names_that_differ_wherever_their_sets_lie(exhibit):
 def test_every_network_of_a_random_subset_counts_as_a_set(exhibit):
     (subset,) = load([exhibit.of_store("subset", 3, shares=(0.2, 0.3, 0.4))])
     assert rows_of([subset])[0].sample.in_percent == "30.0 ± 5.8 (3 × 1)"
+    parts = [replace(subset, runs=subset.runs[:2]), replace(subset, runs=subset.runs[2:])]
+    with pytest.warns(UserWarning, match="same in every set"):
+        assert prism.lead(parts, [subset]).mean == 0
+    with pytest.raises(ArtifactError, match="two results of 'subset' are of one set"):
+        prism.lead([subset, parts[0]], [subset])
 
 
 def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
