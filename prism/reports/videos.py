@@ -38,9 +38,12 @@ def find_sets(rows: Sequence[Row]) -> tuple[list["Tile"], list[str]]:
     labels, names = Counter(one.label for one in every), names_of(one.subject_path for one in every)
     load = lru_cache(1)(CondensedSet.load)  # All sets of a page together may not fit into memory.
     for row in rows:
-        for one in (one for one in row.results if one.subject.kind == "condensed" and one.subject.path):
+        for one in (one for one in row.results if one.subject.kind == "condensed"):
             path = one.subject_path
             name = one.label if labels[one.label] == 1 else f"{one.label} ({names[path]})"
+            if not one.subject.path:
+                problems[one.file or path] = f"Set {name} was scored in memory. Its videos are not shown."
+                continue
             try:
                 condensed = load(path)
             except (PrismError, OSError) as error:

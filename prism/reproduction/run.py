@@ -136,8 +136,7 @@ def _run(step: SetStep | ScoreStep, done: Done, run: Run) -> None:
             if step.made is not None and step.made.path in done.failures:
                 return
             condensed, train = (step.made.path, None) if step.made else (None, store)
-            label = Result.load(step.path).label if step.path.exists() else step.label
-            evaluate(condensed, store, step.config, how, train=train, label=label)
+            evaluate(condensed, store, step.config, how, train=train, label=step.file_label)
         elif isinstance(step.config, SelectConfig):
             select(store, step.config, replace(run, output=step.path, executor=None))
         else:

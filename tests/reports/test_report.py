@@ -4,6 +4,7 @@ import base64
 import io
 import re
 import weakref
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -200,8 +201,12 @@ def test_a_set_that_is_missing_or_has_changed_since_is_named(exhibit):
     words = Words(page_of(paths)).text
     assert re.search(r"Set PRISM cannot be shown: '.*set\.safetensors' does not exist\.", words)
     assert "50.0 ± 5.8 (3)" in words
-    of_subject(Result.load(again), path="").save(exhibit.folder / "own.json")  # Of a set in memory.
-    assert "cannot be shown" not in page_of([exhibit.folder / "own.json"])
+    held = [exhibit.folder / f"{name}.json" for name in ("own", "other")]
+    for name in held:
+        of_subject(replace(Result.load(again), label=name.stem), path="").save(name)
+    words = Words(page_of(held)).text
+    for name in held:
+        assert f"Set {name.stem} was scored in memory. Its videos are not shown." in words
 
 
 def test_many_sets_that_are_missing_do_not_hide_the_table(exhibit):
