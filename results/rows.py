@@ -41,6 +41,10 @@ ROWS = {
     "two-quarter": ("**default**", DEFAULT),
     "cross-entropy": ("**default, cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
     "cross-entropy-half": ("**recipe `cross-entropy`**", "condense --recipe small --recipe cross-entropy"),
+    "cross-entropy-half-yuv420": (
+        "**the same, coarse colour**",
+        "condense --recipe small --recipe cross-entropy --storage yuv420",
+    ),
     "cross-entropy-1": ("the same, weight 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, weight 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
     "eighth": ("an eighth of the size", KEYFRAMES.format(8, 2)),
