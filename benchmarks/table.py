@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.measure import GOAL, ON_GPU, Sizes, Spread
 
-HEADINGS = ("goal", "ours", "beside it", "ratio or share", "reached?")
+HEADINGS = ("goal", "ours", "compared with", "ratio or share", "reached?")
 GPU = "gpu"
 Figures = Mapping[str, Mapping[str, Any]]
 """For each benchmark its figures by label: numbers, and spreads as objects of JSON."""

@@ -135,6 +135,8 @@ BY_BYTES = (
 """Rows that are compared by their bytes, whatever their number of videos."""
 ABLATIONS = [row for row in ROWS if row == "two-quarter" or row not in (*MAIN, *BY_BYTES)]
 """The default, and what differs from it."""
+RIVALS = {"published": "PRISM as published", "dm": "DM", "static-dynamic": "static/dynamic"}
+"""Rows of a main table over which the default's leads stand below it."""
 BESIDE_DEFAULT = {
     "small": "every frame",
     "cross-entropy-half": "recipe `cross-entropy`",

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count, product, takewhile
 from pathlib import Path
 from statistics import fmean
@@ -19,6 +19,7 @@ from rows import (
     MAIN,
     MODELS,
     RATES,
+    RIVALS,
     ROWS,
     SMALL_CLIPS,
     STORED_CLIPS,
@@ -41,8 +42,10 @@ USED = {
 }
 """Labels of the sets of uses.sh, and of pixels."""
 K = TypeVar("K")
-Row = tuple[str, list[Result], Sequence[Estimate | None]]
-"""A name, results, and leads over other rows, None where there is none."""
+Pair = tuple[list[Result], list[Result]]
+"""Results of two rows, of which the first may lead the second; one of them may be missing."""
+Row = tuple[str, list[Result], Sequence[list[Result]]]
+"""A name, results, and those of the rows over which it may lead, empty where there is none."""
 
 
 def results_of(court: str, row: str) -> list[Result]:
@@ -76,10 +79,26 @@ def certain(leads: list[Estimate]) -> list[bool]:
     return [i in found for i in range(len(leads))]
 
 
-def starred(leads: dict[K, Estimate]) -> dict[K, str]:
-    """Leads in words, with stars on those that are `certain`."""
-    held = certain([*leads.values()])
-    return {key: f"{one}{' *' * star}" for (key, one), star in zip(leads.items(), held, strict=True)}
+def starred(leads: dict[K, Estimate], unlearned: Collection[K] = ()) -> dict[K, str]:
+    """Leads in words, with stars on those that are `certain`, but for those of networks that had not learned."""
+    held = zip(leads.items(), certain([*leads.values()]), strict=True)
+    return {
+        key: str(one).replace("-", "−") + " *" * (star and key not in unlearned) for (key, one), star in held
+    }
+
+
+def leads_of(pairs: dict[K, Pair]) -> dict[K, str]:
+    """The leads of pairs in words, with stars among all of them; without those of a row or a set that is missing."""
+    leads = {key: ahead for key, pair in pairs.items() if (ahead := lead(*pair))}
+    return starred(leads, [key for key in leads if any(map(is_unlearned, pairs[key]))])
+
+
+def footnote(leads: dict[K, str]) -> list[str]:
+    """The line below a table that gives the number of its leads, by which stars are set."""
+    num = len(leads)
+    if any("*" in said for said in leads.values()):
+        return ["", f"\\* of {num} lead{'s' * (num > 1)}."]
+    return ["", f"No \\* among {num} leads."] if num > 1 else []
 
 
 def is_unlearned(results: list[Result]) -> bool:
@@ -128,32 +147,41 @@ def table(
     """
     rows: list[Row] = []
     for row, found in every.items():
-        leads = [None if row in CORESETS or row == other else lead(found, every[other]) for other in beside]
-        rows.append((ROWS[row][0], found, leads))
-        rows += [(f"the same, {n} epochs", more, [None] * len(beside)) for n, more in epochs(row).items()]
-    some = next(iter(every.values()))[0]
-    over_default = [
-        f"{said} {found}"
-        for row, said in BESIDE_DEFAULT.items()
-        if "random" in beside and (found := lead(every.get(row, []), every.get("two-quarter", [])))
-    ]
-    below = f"Over the default: {', '.join(over_default)}." if over_default else ""
-    heads = [videos(some), "key-frames", "kB", "top-1", *beside.values()]
-    return with_leads(heads, rows, lambda found: [keyframes(found[0]), kilobytes(found)], below)
+        over = [[] if row in CORESETS or row == other else every[other] for other in beside]
+        rows.append((ROWS[row][0], found, over))
+        rows += [(f"the same, {n} epochs", more, [[]] * len(beside)) for n, more in epochs(row).items()]
+    some, below, default = next(iter(every.values()))[0], dict[str, dict[str, Pair]](), every.get("two-quarter", [])
+    if "random" in beside:
+        below["The default over"] = {said: (default, every.get(row, [])) for row, said in RIVALS.items()}
+        below["Over the default"] = {said: (every.get(row, []), default) for row, said in BESIDE_DEFAULT.items()}
+    # Names of rows say whether two frames or all of them are stored.
+    stored = {keyframes(found[0]) for found in every.values()}
+    is_plain = stored <= {"2.0", max(stored, key=float)}
+    heads = [videos(some), *["key-frames"] * (not is_plain), "kB", "top-1", *beside.values()]
+
+    def sizes(found: list[Result]) -> list[str]:
+        return [*[keyframes(found[0])] * (not is_plain), kilobytes(found)]
+
+    return with_leads(heads, rows, sizes, below)
 
 
 def with_leads(
-    heads: list[str], rows: list[Row], sizes: Callable[[list[Result]], list[str]], below: str = ""
+    heads: list[str],
+    rows: list[Row],
+    sizes: Callable[[list[Result]], list[str]],
+    below: dict[str, dict[str, Pair]] = {},  # noqa: B006
 ) -> str:
-    """A table of rows: name, sizes, score, and leads, with stars on those that are `certain`."""
-    every = {(i, j): one for i, (_, _, leads) in enumerate(rows) for j, one in enumerate(leads) if one}
-    stars, lines = starred(every), head(*heads)
-    for i, (label, found, leads) in enumerate(rows):
-        said = [stars.get((i, j), "–") for j in range(len(leads))]
+    """A table of rows: name, sizes, score, and leads, with stars; further leads stand below, by sentence."""
+    pairs: dict[Any, Pair] = {(i, j): (row[1], over) for i, row in enumerate(rows) for j, over in enumerate(row[2])}
+    pairs |= {(start, said): pair for start, some in below.items() for said, pair in some.items()}
+    leads, lines = leads_of(pairs), head(*heads)
+    for i, (label, found, over) in enumerate(rows):
+        said = [leads.get((i, j), "–") for j in range(len(over))]
         lines.append(f"| {' | '.join([label, *sizes(found), top1(found), *said])} |")
-    lines += ["", below] if below else []
-    lines += ["", f"\\* of {len(every)} lead{'s' * (len(every) > 1)}."] if every else []
-    return "\n".join([*lines, ""])
+    for start, some in below.items():
+        every = [f"{said} {leads[start, said]}" for said in some if (start, said) in leads]
+        lines += ["", f"{start}: {', '.join(every)}."] if every else []
+    return "\n".join([*lines, *footnote(leads), ""])
 
 
 def bytes_of(found: list[Result]) -> int:
@@ -209,12 +237,14 @@ def ablations(court: str) -> str:
 def beside_scenes(court: str) -> str:
     """The ablations of a court where motion decides, beside those of ucf101-21, where looks do."""
     every = {name: results_by_row(name, ("random", *ABLATIONS)) for name in (court, "ucf101-21")}
-    leads = {
-        (name, row): ahead
-        for (name, found), row in product(every.items(), ABLATIONS)
-        if row != "two-quarter" and (ahead := lead(found.get(row, []), found["two-quarter"]))
-    }
-    stars, over = starred(leads), "over the default"
+    leads = leads_of(
+        {
+            (name, row): (found.get(row, []), found["two-quarter"])
+            for (name, found), row in product(every.items(), ABLATIONS)
+            if row != "two-quarter"
+        }
+    )
+    over = "over the default"
     lines = head("VPC 1", "key-frames", "share of bytes", "signs", over, "ucf101-21", over)
     for row in ABLATIONS:
         some = [(found[row], found["random"]) for found in every.values() if row in found]
@@ -223,9 +253,9 @@ def beside_scenes(court: str) -> str:
         found, clips = some[0]
         cells = [ROWS[row][0], keyframes(found[0]), f"1/{bytes_of(clips) / bytes_of(found):.0f}"]
         for name, of_court in every.items():
-            cells += [top1(of_court[row]) if row in of_court else "–", stars.get((name, row), "–")]
+            cells += [top1(of_court[row]) if row in of_court else "–", leads.get((name, row), "–")]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
+    return "\n".join([*lines, *footnote(leads), ""])
 
 
 def objectives(court: str) -> str:
@@ -260,7 +290,7 @@ def in_equal_bytes(court: str) -> str:
     with_lead: list[Row] = []
     for label, found in sorted(rows, key=lambda row: bytes_of(row[1])):
         larger = next((one for one in whole if bytes_of(one) >= bytes_of(found)), found)
-        with_lead.append((label, found, [None if larger is found else lead(found, larger)]))
+        with_lead.append((label, found, [[] if larger is found else larger]))
     return with_leads(
         ["set", "VPC", "kB", "file", "top-1", "over herding, whole"],
         with_lead,
@@ -340,17 +370,12 @@ def by_network(court: str) -> str:
     }
     every = {name: found for name, found in every.items() if "two-quarter" in found}
     lines = side_by_side(every, "VPC 1", 2)
-    leads = {
-        (other, name): ahead
-        for other in ("random", "published")
-        for name, found in every.items()
-        if (ahead := lead(found["two-quarter"], found[other]))
-    }
-    stars = starred(leads)
+    over = product(("random", "published"), every.items())
+    leads = leads_of({(row, name): (found["two-quarter"], found.get(row, [])) for row, (name, found) in over})
     for other in ("random", "published"):
-        said = [f"{name} {stars[other, name]}" for name in every if (other, name) in stars]
+        said = [f"{name} {leads[other, name]}" for name in every if (other, name) in leads]
         lines += ["", f"The default over {ROWS[other][0]}: {', '.join(said)}."]
-    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
+    return "\n".join([*lines, *footnote(leads), ""])
 
 
 def used(what: str, court: str) -> list[tuple[str, dict[str, Any], Sample]]:
@@ -388,7 +413,7 @@ def memories(court: str) -> str:
             *(stars.get((i, beside), "–") for beside in ("coded", "pixels")),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
+    return "\n".join([*lines, *footnote(stars), ""])
 
 
 def transformers(court: str) -> str:
@@ -398,7 +423,7 @@ def transformers(court: str) -> str:
     stars, lines = starred(leads), head("trained on", "videos", "accuracy", "over random clips")
     for i, (label, row, sample) in enumerate(every):
         lines.append(f"| {label} | {row['videos']:,} | {over_sets(sample)} | {stars.get(i, '–')} |")
-    return "\n".join([*lines, "", f"\\* of {len(leads)} leads.", ""])
+    return "\n".join([*lines, *footnote(stars), ""])
 
 
 TABLES = {
