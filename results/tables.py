@@ -82,9 +82,7 @@ def certain(leads: list[Estimate]) -> list[bool]:
 def starred(leads: dict[K, Estimate], unlearned: Collection[K] = ()) -> dict[K, str]:
     """Leads in words, with stars on those that are `certain`, but for those of networks that had not learned."""
     held = zip(leads.items(), certain([*leads.values()]), strict=True)
-    return {
-        key: str(one).replace("-", "−") + " *" * (star and key not in unlearned) for (key, one), star in held
-    }
+    return {key: str(one).replace("-", "−") + " *" * (star and key not in unlearned) for (key, one), star in held}
 
 
 def leads_of(pairs: dict[K, Pair]) -> dict[K, str]:
@@ -150,7 +148,11 @@ def table(
         over = [[] if row in CORESETS or row == other else every[other] for other in beside]
         rows.append((ROWS[row][0], found, over))
         rows += [(f"the same, {n} epochs", more, [[]] * len(beside)) for n, more in epochs(row).items()]
-    some, below, default = next(iter(every.values()))[0], dict[str, dict[str, Pair]](), every.get("two-quarter", [])
+    some, below, default = (
+        next(iter(every.values()))[0],
+        dict[str, dict[str, Pair]](),
+        every.get("two-quarter", []),
+    )
     if "random" in beside:
         below["The default over"] = {said: (default, every.get(row, [])) for row, said in RIVALS.items()}
         below["Over the default"] = {said: (every.get(row, []), default) for row, said in BESIDE_DEFAULT.items()}
@@ -172,7 +174,9 @@ def with_leads(
     below: dict[str, dict[str, Pair]] = {},  # noqa: B006
 ) -> str:
     """A table of rows: name, sizes, score, and leads, with stars; further leads stand below, by sentence."""
-    pairs: dict[Any, Pair] = {(i, j): (row[1], over) for i, row in enumerate(rows) for j, over in enumerate(row[2])}
+    pairs: dict[Any, Pair] = {
+        (i, j): (row[1], over) for i, row in enumerate(rows) for j, over in enumerate(row[2])
+    }
     pairs |= {(start, said): pair for start, some in below.items() for said, pair in some.items()}
     leads, lines = leads_of(pairs), head(*heads)
     for i, (label, found, over) in enumerate(rows):

@@ -81,3 +81,13 @@ def test_leads_are_certain_by_holms_rule_over_all_of_a_table():
     assert [0.01 < one.p_value < 0.05 for one in leads] == [True, False, False, True]
     assert tables.certain(leads) == [False, True, True, False]
     assert tables.certain([]) == []
+
+
+def test_no_lead_of_networks_that_had_not_learned_their_videos_has_a_star():
+    default, published = (tables.results_of("ucf101-21", row) for row in ("two-quarter", "published"))
+    assert [tables.is_unlearned(found) for found in (default, published)] == [False, True]
+    pairs = {"over": (default, published), "behind": (published, default)}
+    assert all(tables.certain([tables.lead(*pair) for pair in pairs.values()]))
+    said = tables.leads_of(pairs)
+    assert not any("*" in one for one in said.values())
+    assert tables.footnote(said) == ["", "No \\* among 2 leads."]

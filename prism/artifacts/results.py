@@ -250,8 +250,7 @@ class Result:
             said = f"the training loss of {self.num_untrained} of {len(losses)} networks ended at {ended}"
             advice = f"Try {clip}a smaller --lr, or more --epochs."
             found.append(f"{said} learned the clips that they were shown. {advice}")
-        learned = losses[: len(losses) - self.num_untrained]
-        if learned and (mean := statistics.fmean(learned)) > UNLEARNED * guess:
+        elif losses and (mean := statistics.fmean(losses)) > UNLEARNED * guess:
             said = f"their training loss ended at {mean:.2f} in the mean, where guessing has {guess:.2f}"
             advice = "Choose --epochs on validation clips, for each set."
             found.append(f"networks may not have learned all that they were shown: {said}. {advice}")

@@ -67,7 +67,7 @@ def condense(
 ) -> None:
     """Turn the training clips of a store into a few synthetic videos per class.
 
-    Example: prism condense runs/store -o runs/set.safetensors --vpc 1 --iterations 500
+    Example: prism condense runs/store -o runs/set.safetensors --recipe small
     """
     from prism.condensation.condense import sentence_of
 
@@ -81,7 +81,7 @@ def condense(
 def select(store: Store, /, *, output: Set, run: Running = LOCAL, config: SelectConfig | None = None) -> None:
     """Pick real training clips: by default one for each video, kept exactly; with takes random subsets of more.
 
-    Example: prism select runs/store -o runs/herding.safetensors --method herding --vpc 1
+    Example: prism select runs/store -o runs/herding.safetensors --recipe small --method herding
     """
     made = call(prism.select, store, config=config, run=run, output=output)
     say(f"Wrote {output}: {made.contents}.")
@@ -121,7 +121,7 @@ def evaluate(
 ) -> None:
     """Train fresh networks on a set and score them on real clips; the default protocol chooses nothing on those.
 
-    Example: prism evaluate runs/set.safetensors --data runs/store --epochs 500 -o runs/set.json
+    Example: prism evaluate runs/set.safetensors --data runs/store -o runs/set.json --recipe small
     """
     given = {"output": output, "train": train, "label": label, "workers": workers}
     say(str(call(prism.evaluate, condensed, data, config=config, run=run, **given)))

@@ -166,14 +166,15 @@ def finished_set(setup: Setup, loop: Condensation, source: dict[str, Any]) -> Co
 def sentence_of(condensed: CondensedSet) -> str:
     """Text on the score of a finished set under held-out networks, with a caution where the score is poor."""
     score = MatchScore(**condensed.source["unseen"])
-    is_low, is_large = score.alignment < LOW_ALIGNMENT, score.alignment > LARGE_ALIGNMENT
+    is_low = score.alignment < LOW_ALIGNMENT or score.nearest <= 1 / len(condensed.classes)
+    is_large = score.alignment > LARGE_ALIGNMENT
     reading = "poor" if is_low or is_large else "good" if score.alignment >= GOOD_ALIGNMENT else "fair"
     said = f"On {HeldOutNetworks.NUM} networks that it was not trained on: "
-    said += f"alignment {score.alignment:.2f} ({reading}), "
+    said += f"alignment {score.alignment:.2f} ({reading}; 1 is ideal), "
     said += f"{score.nearest:.0%} of the classes nearest to themselves, loss {score.loss:.2f}× between-class."
     if is_large:
         return f"{said}\nCaution: the videos differ far more than their classes. Try a smaller learning rate."
-    if not is_low:
+    if not (is_low and condensed.source["config"]["iterations"]):
         return said
     rates = METHODS.resolve(condensed.source["method"])[0].other_rates
     if condensed.source["config"]["lr"]:

@@ -232,11 +232,11 @@ class Gif(Format):
 
 def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
     """A set of up to `clips` evenly spread clips of each class and split of a store, with both as class name."""
-    names, counts, parts = list[str](), list[int](), list[Encoding]()
+    names, counts, parts, captions = list[str](), list[int](), list[Encoding](), _captions(store.classes)
     for split in filter(store.positions, get_args(Split)):
         real = store.clips(split)
-        for label, name in enumerate(store.classes):
-            names.append(f"{split}, {name}")  # A caption that is too long ends with its tile.
+        for label, caption in enumerate(captions):
+            names.append(f"{split}, {caption}")
             every = (real.labels == label).nonzero().flatten()
             spread = torch.linspace(0, len(every) - 1, min(clips, len(every))).round().long()
             counts.append(len(spread))
@@ -249,15 +249,17 @@ def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
 
 def _sheet(condensed: CondensedSet) -> np.ndarray:
     """The frames of a sheet about as wide as high, (T, H, W, 3) uint8."""
-    file, tiles = font_manager.findfont("DejaVu Sans"), []
-    font, captions = ImageFont.truetype(file, 11), _captions(condensed.classes, file)
+    tiles, font, captions = [], ImageFont.truetype(_font(), 11), _captions(condensed.classes)
     for video, label in enumerate(condensed.labels.tolist()):
         clip = as_levels(condensed.render(torch.tensor([video]))[0])
         factor = math.ceil(SMALLEST_TILE / max(clip.shape[1:3]))
         clip = clip.repeat(factor, axis=1).repeat(factor, axis=2)
         height, width = clip.shape[1:3]
         paper = Image.new("RGB", (width + GAP, CAPTION + height + GAP), "white")
-        ImageDraw.Draw(paper).text((0, 0), captions[label], "black", font)
+        caption = captions[label]
+        while font.getlength(caption) > width:
+            caption = caption.removesuffix("…")[:-1] + "…"
+        ImageDraw.Draw(paper).text((0, 0), caption, "black", font)
         tiles.append(np.repeat(np.asarray(paper)[None], len(clip), axis=0))
         tiles[-1][:, CAPTION : CAPTION + height, :width] = clip
     columns = math.ceil(math.sqrt(len(tiles)))
@@ -266,7 +268,11 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
     return np.concatenate(rows, axis=1)
 
 
-def _captions(classes: Sequence[str], font: str) -> list[str]:
+def _font() -> str:
+    return font_manager.findfont("DejaVu Sans")
+
+
+def _captions(classes: Sequence[str]) -> list[str]:
     """The name of each class, or its number if the font lacks a letter of the name."""
-    letters = FT2Font(font).get_charmap().keys()
+    letters = FT2Font(_font()).get_charmap().keys()
     return [n if set(map(ord, n)) <= letters else str(label) for label, n in enumerate(map(printable, classes))]

@@ -107,7 +107,9 @@ def score_plot(
         axes = figure.add_subplot(xlabel=cost, ylabel=f"{score} (%)", xscale="log")
         for name, height in levels:
             axes.axhline(height, color="#8a8a8a", linestyle=":")
-            axes.annotate(name, (1, height), (3, 0), ("axes fraction", "data"), "offset points", va="center")
+            # Names on different sides of their lines stay legible where a ceiling is close to chance.
+            side = "top" if name == "chance" else "bottom"
+            axes.annotate(name, (1, height), (3, 0), ("axes fraction", "data"), "offset points", va=side)
         for curve in curves:
             # Marks of equal cost overlap; transparent and of different shapes, all of them stay visible.
             mark, look = curve.mark, dict[str, Any](alpha=0.7, capsize=2.5, markersize=8, label=curve.name or "_")

@@ -166,7 +166,7 @@ LEAD, STORED = "lead over the floor", "stored clips"
 COSTS = (
     Column("clips", lambda row: f"{row.first.subject.num_videos:,}"),
     Column(STORED, lambda row: f"{row.first.subject.stored_clips:,}"),
-    Column("trained on", lambda row: f"{row.first.shown:,}"),
+    Column("clips shown", lambda row: f"{row.first.shown:,}"),
     Column("key-frames", _keyframes),
     Column("on disk", _on_disk),
     Column("time/run", lambda row: in_seconds(row.mean(lambda one: fmean(run.seconds for run in one.runs)))),
@@ -185,14 +185,14 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
     one = "or of one set over its networks (networks), which says nothing of the next set"
     notes = [f"Accuracies in percent after the last epoch; a guess scores {chance}. {counts} each), {one}."]
     if leads := list(filter(None, (lead_over_floor(row, rows) for row in rows))):
-        said = "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's"
-        over = "t over pairs of one seed, and over other test recordings where results know their hits"
-        notes.append(f"{said} {over}; – where the seeds differ, or are one.")
+        said = "A lead is over the floor with as many clips and the same network, in points, with a 95 % interval"
+        over = "over pairs of one seed, and over test recordings where results know their hits"
+        notes.append(f"{said} {over}; – where seeds differ, or there is one set.")
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
     notes += cautions_on(rows)
     full = "stored frames, counted as float32 as the paper does, of the same count for all training clips"
-    shown = "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips)."
+    shown = "Clips: in an epoch; clips shown: in all epochs. Key-frames: stored (for each clip of an epoch)."
     notes.append(f"{shown} % of full: {full}.")
     if any(row.has_takes for row in rows):
         shown = "each epoch shows a random subset of them (Okanovic et al., arXiv 2305.18424)"
@@ -226,11 +226,13 @@ def conclusion_of(rows: Sequence[Row]) -> str:
     mean, said = best.sample.mean, ""
     for role, word, sign in (("floor", "above", 1), ("ceiling", "below", -1)):
         if role in limits:
-            limit = limits[role].sample.mean
-            so = "" if sign * mean > sign * limit else "not "
-            said += f", {so}{word} the {role} ({100 * limit:.1f} % in {_on_disk(limits[role])})"
+            limit, lead = limits[role].sample.mean, lead_over_floor(best, rows) if role == "floor" else None
+            so = word if sign * mean > sign * limit else f"not {word}"
+            if lead and lead.interval and lead.interval[0] <= 0 <= lead.interval[1]:
+                so = "not separated from"
+            ahead = f"; {lead}" if lead else ""
+            said += f", {so} the {role} ({100 * limit:.1f} % in {_on_disk(limits[role])}{ahead})"
     chance = best.first.data.chance[best.first.metrics[0]]
     said += "" if mean > chance else f", not above chance ({100 * chance:.3g} %)"
-    which = "set is" if len(best.sample.scores) == 1 else "sets over seeds are"
     score = f"{HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} % in {_on_disk(best)}"
-    return f"The best {which} “{best.name}”: {score}{said}."
+    return f"The best row is “{best.name}”: {score}{said}."

@@ -70,6 +70,7 @@ def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_s
     losses = [guess, 0.999 * guess, 0.9 * guess, 3 * guess]
     result = replace(a_result(), runs=tuple(replace(a_result().runs[0], train_loss=loss) for loss in losses))
     assert result.num_untrained == 3
+    assert "may not have learned" not in result.caution
     said = str(result)
     assert "Caution: the training loss of 3 of 4 networks ended at 1.79 or above, where guessing has 1.79" in said
     assert "Try --max-grad-norm 20, a smaller --lr, or more --epochs." in result.caution

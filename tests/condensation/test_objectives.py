@@ -232,9 +232,19 @@ def test_a_run_is_scored_at_its_start_every_so_often_and_at_its_end_as_it_is_sto
 )
 def test_a_low_alignment_names_the_options_that_the_method_has(store, method, lr, advice):
     made = condense(store, device="cpu", **(TINY | {"lr": lr}))
-    low = {"loss": 1.0, "alignment": 0.1, "nearest": 0.5}
+    low = {"loss": 1.0, "alignment": 0.1, "nearest": 0.75}
     assert advice in sentence_of(replace(made, source=made.source | {"method": method, "unseen": low}))
     assert "Try" not in sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 0.3}}))
     grown = sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 3e8}}))
-    assert "(poor)" in grown
+    assert "(poor; 1 is ideal)" in grown
     assert "smaller learning rate" in grown
+
+
+def test_a_run_without_iterations_gets_no_advice_and_classes_that_are_guessed_are_poor(store):
+    made, read = condense(store, device="cpu", **TINY), {"loss": 1.0, "alignment": 0.5}
+    guessed = made.source | {"unseen": read | {"nearest": 1 / len(store.classes)}}
+    assert "(poor; 1 is ideal)" in (said := sentence_of(replace(made, source=guessed)))
+    assert "Try" in said
+    assert "(fair; 1 is ideal)" in sentence_of(replace(made, source=guessed | {"unseen": read | {"nearest": 0.9}}))
+    still = guessed | {"config": guessed["config"] | {"iterations": 0}}
+    assert "Try" not in sentence_of(replace(made, source=still))

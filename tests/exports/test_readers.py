@@ -185,8 +185,20 @@ def test_a_sheet_of_a_store_shows_clips_of_each_class_and_split(make_store, tmp_
 
 def test_a_sheet_has_the_letters_of_a_class_or_its_number(chosen, tmp_path):
     names = ("größer ελληνικά", "サーフィン", "\U0001f3c4")
-    assert videos._captions(names, videos.font_manager.findfont("DejaVu Sans")) == [names[0], "1", "2"]
+    assert videos._captions(names) == [names[0], "1", "2"]
     export(replace(chosen, classes=names), tmp_path / "sheet.gif", to="gif")
+
+
+def test_a_sheet_of_a_store_keeps_the_split_of_a_class_without_letters(make_store):
+    store = make_store(classes=["a", "サーフィン"], train=1, val=0, test=1)
+    assert videos.sheet_of(store, 1).classes == ("train, a", "train, 1", "test, a", "test, 1")
+
+
+def test_a_caption_ends_with_its_video(chosen):
+    names = ["a" * length for length in (200, 100, 1)]
+    long, less, short = (videos._sheet(replace(chosen, classes=(name, "b", "c"))) for name in names)
+    assert np.array_equal(long, less)
+    assert not np.array_equal(long, short)
 
 
 def test_every_take_is_a_video(make_store, tmp_path):

@@ -73,7 +73,7 @@ def test_what_was_made_or_scored_otherwise_stands_apart(exhibit, changes):
     loaded = load_results([first, *other])
     parts = grouped(loaded, lambda one: one.group)
     assert [len(one.results) for some in parts for one in rows_of(some)] == [1, 1]
-    assert "The best set is" in build_page(loaded)
+    assert "The best row is" in build_page(loaded)
 
 
 def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
@@ -103,12 +103,12 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
         own = replace(Result.load(exhibit.of_set(made_set)).subject, config={"vpc": 1, "seed": seed})
         paths.append(exhibit.save(own, "ours", shares=shares, first_seed=10 * seed))
     page = build_page(load_results([*paths, *made(exhibit, "random", FLOOR)]))
-    assert "The best sets over seeds are “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
+    assert "The best row is “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
     assert "set0" in page.partition('class="gallery"')[2].partition("<h3>")[0]
     assert "(set1)" not in page
     assert "Of the sets of a row the first one is shown." in page
     alone = build_page(load_results(paths[:1]))
-    assert "The best set is" in alone
+    assert "The best row is" in alone
     assert "sets of a row" not in alone
 
 
@@ -141,6 +141,11 @@ def test_the_conclusion_lies_on_the_scale(exhibit):
     assert said.endswith(
         "(3 × 2) % in 100 B, not above the floor (80.0 % in 100 B), below the ceiling (80.0 % in 48 KiB)."
     )
+    floor = {0: (0.8, 0.6), 1: (0.5, 0.7), 2: (0.6, 0.7)}
+    level = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", floor))]
+    lead = lead_over_floor((rows := rows_of(level))[-1], rows)
+    assert lead.interval[0] < 0 < lead.interval[1]
+    assert f"not separated from the floor (65.0 % in 100 B; {lead})" in conclusion_of(rows)
     # A floor of more clips is that of other sets.
     more = Subject("store", "", "random", 3, 4, 100, 400, {"vpc": 2}, "more", 3)
     assert conclusion_of(rows_of([*results, *load([exhibit.save(more, "random", shares=(0.9,))])])) == said
