@@ -86,7 +86,7 @@ def starred(leads: dict[K, Estimate], unlearned: Collection[K] = ()) -> dict[K, 
 
 
 def leads_of(pairs: dict[K, Pair]) -> dict[K, str]:
-    """The leads of pairs in words, with stars among all of them; without those of a row or a set that is missing."""
+    """The leads of pairs in words, with stars among all of them; a pair without results has none."""
     leads = {key: ahead for key, pair in pairs.items() if (ahead := lead(*pair))}
     return starred(leads, [key for key in leads if any(map(is_unlearned, pairs[key]))])
 

@@ -189,8 +189,8 @@ def test_every_verb_makes_what_the_next_one_reads(prism, tmp_path):
     assert "page.html" in prism.succeeds("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
     assert "exists already" in prism.refuses("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
     assert re.search(r"table1 .*Rows: random,\S*prism\S*,whole\.\n", prism.succeeds("reproduce", "--list"))
-    assert "needs --data" in prism.refuses("reproduce", "table1")
-    assert "needs the name of a table" in prism.refuses("reproduce", "--data", store, "table1")
+    for given in (["table1"], ["--data", store, "table1"]):
+        assert "needs the name of a table, and then --data" in prism.refuses("reproduce", *given)
     said = prism.succeeds("reproduce", "table1", "--data", store, "--vpc", 1, "--scale", "small", "--dry-run")
     assert "prism condense" in said
 

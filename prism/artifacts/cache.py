@@ -14,7 +14,7 @@ from torch import Tensor
 from prism.artifacts.store import ClipStore
 from prism.errors import OutputError
 from prism.machine.devices import rounding
-from prism.machine.files import beside, lock, write_atomically
+from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json
 
@@ -43,10 +43,6 @@ class CacheFile:
                 found, digest = file.get_tensor(self.kind), (file.metadata() or {}).get("sha256")
         except (OSError, safetensors.SafetensorError):
             return None
-        if beside(self.path, ".{}.lock").exists():
-            # A process that was killed after the last byte left the lock; no later run would remove it.
-            with contextlib.suppress(OSError, OutputError), lock(self.path):
-                pass
         return found if digest == _digest(found) else None
 
     def save(self, tensor: Tensor) -> None:

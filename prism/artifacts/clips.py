@@ -1,6 +1,5 @@
 """Labelled clips in memory, the conversion of their pixels to a network's input, and augmentations."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,11 +98,9 @@ class Clips:
         """Height and width in pixels."""
         return self.frames.shape[3], self.frames.shape[4]
 
-    def subset(self, positions: Tensor | Sequence[int]) -> "Clips":
+    def subset(self, positions: Tensor | list[int]) -> "Clips":
         """The clips at the given positions, in that order, or where a mask is True."""
-        index = torch.as_tensor(positions)
-        index = index if len(index) else index.long()  # torch turns an empty list into floats.
-        return Clips(self.frames[index], self.labels[index], self.classes)
+        return Clips(self.frames[positions], self.labels[positions], self.classes)
 
 
 def _type_of(values: object) -> torch.dtype | str:

@@ -151,7 +151,7 @@ class CondensedSet:
 
     @property
     def mask(self) -> Tensor:
-        """(V, T) bool, True at the frames of each video's first take that are stored unchanged."""
+        """(V, T) bool, True at the frames of each video's first take that are stored, not interpolated."""
         return self.encoding.mask[:: self.takes]
 
     @property

@@ -1,4 +1,4 @@
-"""The `prism` command. The only place that parses arguments or prints."""
+"""The `prism` command. The only place that parses arguments or prints results."""
 
 import errno
 import io

@@ -182,10 +182,8 @@ def reproduce(
             named = ",".join(dict.fromkeys(cell.name for cells in exhibit.cells.values() for cell in cells))
             say(f"{exhibit.name:<15} {exhibit.title}. {', '.join(exhibit.cells)}. {exhibit.place}. Rows: {named}.")
         return
-    if not data:
-        raise ConfigError("reproduce needs --data with a clip store, or --list.")
-    if not name:
-        raise ConfigError("reproduce needs the name of a table, which stands before --data.")
+    if not (name and data):
+        raise ConfigError("reproduce needs the name of a table, and then --data with a clip store; or --list.")
     rows, networks = ([name for given in some for name in given.split(",")] for some in (rows, networks))
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": rows, "dry_run": dry_run}
     found = call(prism.reproduce, name, data, output, run=run, networks=networks, **chosen)

@@ -77,7 +77,7 @@ class RunRecorder:
         if not is_continued:
             store = as_text(str(self.store.path))
             shown = {"config": source["config"], "classes": source.get("classes"), "store": store}
-            self.telemetry.write("start", **shown, **provenance())
+            self.telemetry.write("start", **shown, **provenance(run.device))
         self._saved = time.monotonic()
         self._started = self._saved - self.seconds
 

@@ -284,7 +284,7 @@ class Evaluation:
                         continue
                     # Networks that are trained side by side end in any order.
                     runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
-                    result = replace(result, runs=runs, provenance=provenance())
+                    result = replace(result, runs=runs, provenance=provenance(self.device))
                     if run.path is not None:
                         write_atomically(run.path, result.to_json().encode())
                     lead = result.metrics[0]
@@ -309,4 +309,4 @@ class Evaluation:
             recordings=by_recording(recordings, [1] * len(recordings)),
         )
         name, config = as_text(subject.method if label in (None, "") else str(label)), as_dict(self.config)
-        return Result(name, self.config.protocol, subject, data, config, (), provenance(), file=output)
+        return Result(name, self.config.protocol, subject, data, config, (), provenance(self.device), file=output)

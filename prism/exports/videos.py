@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, get_args
 
@@ -215,11 +215,8 @@ class Gif(Format):
         frames, data = _sheet(condensed), io.BytesIO()
         # One palette for all frames, so that still parts do not flicker. With median cut, Pillow's default, some
         # pixels of a noisy set are 100 levels off; with this method at most 27.
-        pixels = frames.reshape(1, -1, 3)
-        # A step that shares a divisor with the width would take pixels of only some columns of the sheet.
-        steps = count(1 + pixels.shape[1] // PALETTE_PIXELS)
-        step = next(step for step in steps if math.gcd(step, frames.shape[2]) == 1)
-        some = Image.fromarray(pixels[:, ::step])
+        pixels = frames.reshape(-1, 3)
+        some = Image.fromarray(pixels[np.random.default_rng(0).integers(len(pixels), size=(1, PALETTE_PIXELS))])
         how = {"palette": some.quantize(256, method=Image.Quantize.MAXCOVERAGE), "dither": Image.Dither.NONE}
         first, *others = (Image.fromarray(frame).quantize(**how) for frame in frames)
         # A GIF counts hundredths of a second; rounding the sums keeps every frame within half a hundredth.

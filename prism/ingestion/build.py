@@ -28,7 +28,7 @@ from prism.ingestion.decode import Outcome
 from prism.ingestion.items import write_items
 from prism.ingestion.listing import DataSet, Listing, VideoSource, files_of, why_skipped
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.pool import Task, decode_all, sync_slots
+from prism.ingestion.pool import Task, decode_all
 from prism.ingestion.splits import list_videos, recordings_beside_paths, split_videos
 from prism.machine.executors import stoppable
 from prism.machine.files import (
@@ -37,7 +37,7 @@ from prism.machine.files import (
     new_folder,
     partial_path,
     replace_folder,
-    sync_folder,
+    sync,
     write_synced,
     writing,
 )
@@ -188,7 +188,7 @@ class WorkingFolder:
                 if shutil.disk_usage(self.path).free < self.offsets[-1]:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 write_synced(self.plan, plan)
-                sync_folder(self.path)
+                sync(self.path)
         except OutputError:
             self.remove()
             raise
@@ -218,11 +218,11 @@ class WorkingFolder:
 
     def sync(self) -> None:
         """Flush finished videos to disk: first their frames, then their lines in the journal."""
-        sync_slots(self.slots)
-        with writing(self.journal), self.journal.open("a", encoding="utf-8") as file:
-            file.writelines(self._waiting)
-            file.flush()
-            os.fsync(file.fileno())
+        with writing(self.path):
+            sync(self.slots)
+            with self.journal.open("a", encoding="utf-8") as file:
+                file.writelines(self._waiting)
+            sync(self.journal)
         self._waiting.clear()
         self._synced = time.monotonic()
 
@@ -373,9 +373,6 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
                 counts += [np.bincount(clip[:, channel].ravel(), minlength=256) for channel in range(3)]
             if frames:
                 frames.write(data)
-        if frames:
-            frames.flush()
-            os.fsync(frames.fileno())
     (mean, std), index = mean_and_std(counts), clips_csv(sources).encode()
     header = StoreHeader(
         num_frames=config.num_frames,
@@ -397,6 +394,7 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
     if is_whole:
         os.replace(folder.slots, frames_path)
     else:
+        sync(frames_path)
         folder.slots.unlink()
     folder.journal.unlink()
     folder.plan.unlink()

@@ -157,8 +157,7 @@ def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None]
                 ends[packet.stream_index] = max(ends.get(packet.stream_index, time), time)
             if is_ours and not packet.is_discard:
                 stamps.append((pts, dts))
-    units = {index: container.streams[index].time_base or 0 for index in ends}
-    end = float(max((ends[index] * units[index] for index in ends), default=0))
+    end = float(max((time * (container.streams[index].time_base or 0) for index, time in ends.items()), default=0))
     is_lossy = any(name in RESYNCING for _, name, _ in log)
     return Survey(stream, stamps, end, reorders, is_whole, is_lossy), kept
 

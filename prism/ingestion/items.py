@@ -34,9 +34,11 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
         owner: Any = items
         while hasattr(owner, "dataset") and hasattr(owner, "indices"):
             owner = owner.dataset  # A `Subset` of PyTorch, as `random_split` makes.
-        features = getattr(owner, "features", None) or {}
+        # Other data sets have attributes of these names: features of their own, or a number of classes.
+        features = features if isinstance(features := getattr(owner, "features", None), Mapping) else {}
         named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
         names = next(filter(None, named), getattr(owner, "classes", None))
+        names = cast(Any, names) if isinstance(names, list | tuple | np.ndarray) else None
         with progress_bar("Reading", None, "items", enabled=progress) as advance:
             for number, item in enumerate(_each(items)):
                 path = f"{split}/{number:07}".lstrip("/")
@@ -55,13 +57,14 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
 
 
 def _each(items: Any) -> Iterator[Any]:
+    # The base class of iterable data sets of PyTorch has a `__getitem__`, which fails.
+    if isinstance(items, Iterable):
+        return iter(items)
     # Only the length ends many data sets: an index beyond it may give anything.
     if hasattr(items, "__getitem__") and hasattr(items, "__len__"):
         return map(items.__getitem__, range(len(items)))
-    if not isinstance(items, Iterable):
-        kind = type(items).__name__
-        raise SourceError(f"the source is of type {kind}, but it must be a folder, a list or a data set.")
-    return iter(items)
+    kind = type(items).__name__
+    raise SourceError(f"the source is of type {kind}, but it must be a folder, a list or a data set.")
 
 
 def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str, str]:

@@ -24,10 +24,6 @@ LAYOUTS = Parts(
 
 SIDE = Range("an even number between 32 and 1024", lambda value: value % 2 == 0 and 32 <= value <= 1024)
 GROUP_PATTERN = Range("a regular expression with a group (…)", has_group)
-FPS = Range("above 0 and at most 1000", lambda value: 0 < value <= 1000)
-DECODE_SECONDS = Range("above 0 and at most 1e9", lambda value: 0 < value <= 1e9)
-# A decoding process takes a quarter of this before its first video.
-DECODE_BYTES = Range("at least 2^29", lambda value: value >= 2**29)
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class IngestConfig(Options, section="ingest"):
     sampling: Literal["stride", "fps", "even"] = "stride"
     """Distance of a clip's frames: `stride` video frames, `fps` frames per second, or `even`: as far apart as \
 the video allows."""
-    fps: Annotated[float, FPS] = 2.0
+    fps: Annotated[float, between(0.001, 1000)] = 2.0
     """With sampling fps: frames of a clip per second of the video; a short video gives them closer together."""
     clips_per_video: Annotated[int, at_least(1)] = 1
     """Windows drawn at random from each training video (validation and test use the centre)."""
@@ -100,9 +96,10 @@ recording whole. Empty: the column `group` of a CSV list, else each video is a r
     damaged: Annotated[Literal["use", "skip"], Group("Videos that are skipped"), OmitDefault()] = "use"
     """A video that is damaged outside of its clips, or cut short by more than a tenth: `use` it and list it in \
 damaged.csv, or `skip` it, which decodes long videos as a whole, too."""
-    max_decode_seconds: Annotated[float, DECODE_SECONDS, OmitDefault()] = 600.0
+    max_decode_seconds: Annotated[float, between(0.1, 1e9), OmitDefault()] = 600.0
     """A video whose decoding takes longer than this many seconds is skipped."""
-    max_decode_bytes: Annotated[int, DECODE_BYTES, OmitDefault()] = 2**32
+    # A decoding process takes 128 MiB before its first video.
+    max_decode_bytes: Annotated[int, at_least(2**29), OmitDefault()] = 2**32
     """A video whose decoding takes more bytes of memory is skipped."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:

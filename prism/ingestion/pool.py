@@ -26,7 +26,7 @@ from prism.ingestion.decode import Outcome, read_clips
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
 from prism.machine.executors import completed
-from prism.machine.files import writing
+from prism.machine.files import sync, writing
 from prism.machine.text_io import as_text, reason, typed
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
@@ -67,11 +67,6 @@ def decode(task: Task) -> Outcome:
         for clip in clips:
             file.write(clip.data)
     return outcome
-
-
-def sync_slots(slots: Path) -> None:
-    with writing(slots), slots.open("r+b") as file:
-        os.fsync(file.fileno())
 
 
 def main() -> None:
@@ -186,7 +181,8 @@ def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tupl
 
 def _decode_shard(shard: Sequence[Task]) -> list[tuple[int, Outcome]]:
     outcomes = list(decode_all(shard, 1))
-    sync_slots(Path(shard[0].slots))
+    with writing(slots := Path(shard[0].slots)):
+        sync(slots)
     return outcomes
 
 

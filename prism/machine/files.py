@@ -99,9 +99,9 @@ def new_folder(output: Path, name: str = PARTIAL) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make what a file holds, or renames inside a folder, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -111,13 +111,13 @@ def sync_folder(folder: Path) -> None:
 def replace_atomically(source: Path, target: Path) -> None:
     """Give a finished, synced file or folder its final name."""
     os.replace(source, target)
-    sync_folder(target.parent)
+    sync(target.parent)
 
 
 def replace_folder(source: Path, target: Path) -> None:
     """Give a finished folder of synced files its final name; an older one is renamed first, then removed."""
     for folder in (source, *filter(Path.is_dir, source.rglob("*"))):
-        sync_folder(folder)
+        sync(folder)
     if target.exists():
         os.rename(target, beside(target, OLDER))
     replace_atomically(source, target)

@@ -45,12 +45,13 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def provenance() -> dict[str, Any]:
-    """Versions, machine, command and date of this run: for telemetry and results, never for artifacts."""
+def provenance(device: object = "auto") -> dict[str, Any]:
+    """Versions, machine, command and date of a run on a device: for telemetry and results, never for artifacts."""
     import torch
 
     # Only where CUDA is in use: the call would initialise it, after which no process can be forked.
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_initialized() else None
+    name, is_used = str(device), torch.cuda.is_initialized() and str(device) != "cpu"
+    gpu = torch.cuda.get_device_name(name if ":" in name else None) if is_used else None
     program = Path(sys.argv[0]).name.replace("__main__.py", "prism")
     return {
         **versions(),

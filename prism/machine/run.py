@@ -1,4 +1,4 @@
-"""Run of a verb: its output, device and progress, none of which changes the result."""
+"""Run of a verb: its output, device and progress, none of which is recorded as an option."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor

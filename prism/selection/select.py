@@ -14,7 +14,7 @@ from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict
 from prism.errors import ConfigError
-from prism.machine.devices import pick_device
+from prism.machine.devices import explained, pick_device
 from prism.machine.files import check_output_file, discard, lock, write_atomically
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import versions
@@ -47,7 +47,7 @@ def select(
     takes = config.takes or int(store.counts("train").min()) // config.vpc
     store.require_vpc(config.vpc * takes, "select.vpc · select.takes")
     storage = STORAGES.make(config.storage, config)
-    with lock(run.path):
+    with lock(run.path), explained("--width", "Run the same command again."):
         if run.path is not None:
             check_output_file(run.path, run.overwrite, [store.path])
         clips = store.clips("train")

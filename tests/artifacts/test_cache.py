@@ -20,14 +20,6 @@ def file_of(store: ClipStore, kind: str = "a", **key: int) -> CacheFile:
     return CacheFile.of(store, kind, key, CPU)
 
 
-def test_the_lock_that_a_killed_run_left_goes_with_the_next_one_that_reads(make_store):
-    file = file_of(make_store())
-    file.save(torch.ones(2))
-    (left := file.path.parent / f".{file.path.name}.lock").touch()
-    assert file.load() is not None
-    assert not left.exists()
-
-
 def test_a_tensor_is_kept_for_each_key_and_kind(make_store):
     store = make_store()
     files = [file_of(store, kind, x=x) for kind, x in [("a", 1), ("a", 2), ("b", 1)]]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Subset, random_split
+from torch.utils.data import IterableDataset, Subset, random_split
 from videos import numbered, shown_number, write_classes
 
 from prism.artifacts.store import ClipStore
@@ -108,6 +108,29 @@ def test_numbers_get_the_names_that_a_data_set_has_for_them_or_are_ordered(tmp_p
     assert {source.label for source in store.sources if source.path == "train/0000000"} == {"stand"}
     unnamed = ingest(pairs(1, tuple(map(torch.tensor, range(11)))), tmp_path / "unnamed", **WHOLE)
     assert list(unnamed.classes) == [source.label for source in unnamed.sources] == list(map(str, range(11)))
+
+
+class Endless(IterableDataset):
+    """As PyTorch has them: a `__getitem__` that fails, and for a `DataLoader` perhaps a length."""
+
+    def __init__(self, items: list, **attributes: Any) -> None:
+        self.items = items
+        vars(self).update(attributes)
+
+    def __iter__(self) -> Iterator[tuple]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{}, {"features": torch.zeros(12, 3)}, {"features": [1, 2]}, {"classes": 2}, {"classes": {"a": 0, "b": 1}}],
+)
+def test_iterable_data_sets_and_attributes_with_other_meanings_are_read(tmp_path, attributes):
+    store = ingest(Endless(pairs(labels=(0, 1)), **attributes), tmp_path / "store", **WHOLE)
+    assert (store.classes, len(store.positions("train"))) == (("0", "1"), 8)
 
 
 def test_items_of_one_recording_come_into_one_split(tmp_path):

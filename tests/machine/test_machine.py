@@ -164,6 +164,13 @@ def test_provenance_names_versions_machine_and_date_and_is_plain_json():
     assert json.loads(canonical_json(facts)) == facts
 
 
+def test_provenance_names_the_gpu_of_the_run(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: f"card of {device}")
+    cards = {device: provenance(device)["gpu"] for device in ("cpu", "cuda:1", "auto")}
+    assert cards == {"cpu": None, "cuda:1": "card of cuda:1", "auto": "card of None"}
+
+
 @pytest.mark.parametrize(
     ("program", "name"), [("bin/prism", "prism"), ("prism/__main__.py", "prism"), ("my/study.py", "study.py")]
 )

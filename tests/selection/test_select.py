@@ -189,3 +189,12 @@ def test_a_selection_shows_how_far_its_network_is(make_store, monkeypatch, capsy
     select(make_store(), method="herding", epochs=2, progress=True)
     found = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
     assert found == [f"Training: {n} of 2 epochs" for n in (1, 2)]
+
+
+def test_memory_that_is_exhausted_gets_one_sentence(store, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr("prism.selection.select.trained_embeddings", full)
+    with pytest.raises(ConfigError, match=r"out of memory \(CUDA out of memory\)\. Pass a smaller --width\."):
+        select(store, method="herding")

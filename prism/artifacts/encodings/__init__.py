@@ -86,7 +86,7 @@ class Encoding(ABC):
     @property
     @abstractmethod
     def mask(self) -> Tensor:
-        """(V, T) bool, True at the frames of a clip that are stored unchanged."""
+        """(V, T) bool, True at the frames of a clip that are stored, not interpolated."""
 
     @abstractmethod
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
