@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
-from benchmarks import gpu, growth, ingest, overhead, peers, seeds, table, utilisation
+from benchmarks import gpu, growth, ingest, overhead, peers, seeds, table
 from benchmarks.measure import Sizes, read_arguments, report, save, where
 from prism.machine.files import write_atomically
 
 BENCHMARKS = {
     "peers": peers,
-    "utilisation": utilisation,
     "overhead": overhead,
     "growth": growth,
     "seeds": seeds,

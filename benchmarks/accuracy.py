@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,16 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.court import accuracy, glyphs
-from benchmarks.measure import Mean, Sizes, read_arguments, report
+from benchmarks.measure import Sizes, read_arguments, report
 from benchmarks.peers import PeersLoop
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import Float32
+from prism.artifacts.estimates import Sample, sample_of
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
 from prism.evaluation.evaluate import evaluate
+from prism.ingestion.build import ingest
+from prism.ingestion.motion import write_motion
 from prism.machine.devices import keep_freed_memory
 
 PEERS = "peers' loop"
@@ -80,13 +82,23 @@ Timed = tuple[int, float, CondensedSet]
 
 @dataclass(frozen=True)
 class Point:
-    """A set: the seconds of its condensation, and the accuracy of networks trained on it, in per cent."""
+    """A set: the seconds of its condensation, and the accuracy of networks trained on it, with its error, in %."""
 
     seconds: float
-    accuracy: Mean
+    accuracy: float
+    error: float
 
     def __str__(self) -> str:
-        return f"{self.accuracy} after {self.seconds:.3g} s"
+        return f"{self.accuracy:.1f} ± {self.error:.1f} after {self.seconds:.3g} s"
+
+
+def glyphs(folder: Path, seed: int, train_per_class: int, test_per_class: int) -> Path:
+    """A store of the built-in glyphs, 8 × 48 × 48."""
+    videos = folder / "videos"
+    counts = {"train_per_class": train_per_class, "test_per_class": test_per_class}
+    write_motion(videos, kind="glyphs", size=48, seed=seed, progress=False, **counts)
+    options = {"num_frames": 8, "size": 48, "stride": 2, "val_fraction": 0.0, "seed": seed}
+    return ingest(videos, folder / "store", progress=False, **options).path
 
 
 def marks(last: int) -> list[int]:
@@ -143,7 +155,7 @@ def ours(race: Race, fresh: Callable[[], ClipStore]) -> dict[str, list[Timed]]:
     return found
 
 
-def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> Mean:
+def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> Sample:
     """Test accuracy of networks trained on a set, whose seeds no other index has."""
     result = evaluate(
         condensed,
@@ -157,14 +169,14 @@ def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> 
         seed=1000 * race.seed + index * race.networks,
         progress=False,
     )
-    return accuracy(result)
+    return sample_of([result])
 
 
 def measure(race: Race) -> dict[str, Any]:
     """Seconds and accuracy of every set, and how many times sooner ours reach the last accuracy of the peers'."""
     with tempfile.TemporaryDirectory() as folder:
         counts = race.train_per_class, race.test_per_class
-        given = Path(race.store) if race.store else glyphs(Path(folder), race.seed, *counts, val_fraction=0.0).path
+        given = Path(race.store) if race.store else glyphs(Path(folder), race.seed, *counts)
         copies = (Path(folder) / f"copy{i}" for i in itertools.count())
 
         def fresh() -> ClipStore:
@@ -186,8 +198,10 @@ def _scored(store: ClipStore, race: Race, runs: Mapping[str, Sequence[Timed]]) -
         for iterations, seconds, condensed in timed:
             # Kept class means change no byte of a set, so that it need not be scored again.
             twin = points.get((EMPTY, iterations)) if name == FILLED else None
-            found = twin.accuracy if twin else score(store, race, condensed, len(points))
-            points[name, iterations] = Point(seconds, found)
+            if twin is None:
+                sample = score(store, race, condensed, len(points))
+                twin = Point(seconds, 100 * sample.mean, 100 * (sample.spread or 0.0))
+            points[name, iterations] = replace(twin, seconds=seconds)
     return points
 
 
@@ -197,7 +211,7 @@ def verdicts(points: Mapping[tuple[str, int], Point]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for name, goal in GOALS.items():
         own = [point for (who, _), point in points.items() if who == name]
-        soonest = min((p.seconds for p in own if p.accuracy.mean >= whole.accuracy.mean), default=None)
+        soonest = min((p.seconds for p in own if p.accuracy >= whole.accuracy), default=None)
         sooner = whole.seconds / soonest if soonest else 0.0
         said |= {f"{name}: times sooner": sooner, f"{name}: at least {goal}": "yes" if sooner >= goal else "no"}
     return said
@@ -211,10 +225,10 @@ def draw(report: Path, picture: Path) -> None:
     for name, marker in zip((PEERS, *GOALS), "osD", strict=True):
         points = [row for label, row in found.items() if label.startswith(f"{name}, ") and row["seconds"]]
         points.sort(key=lambda row: row["seconds"])
-        seconds, means = [row["seconds"] for row in points], [row["accuracy"]["mean"] for row in points]
-        errors = [row["accuracy"]["error"] for row in points]
+        seconds, means = [row["seconds"] for row in points], [row["accuracy"] for row in points]
+        errors = [row["error"] for row in points]
         axes.errorbar(seconds, means, errors, marker=marker, capsize=3, label=name)
-    start = found[f"{PEERS}, 0 iterations"]["accuracy"]["mean"]
+    start = found[f"{PEERS}, 0 iterations"]["accuracy"]
     axes.axhline(start, linestyle="--", color="grey", label="random real clips")
     axes.set(xscale="log", xlabel="seconds of condensation", ylabel="top-1 on test clips, %")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)

@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 import prism
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import ON_GPU, Sizes, Spread, ratios, read_arguments, report, seconds
 from benchmarks.peers import FirstRun, PeersLoop
-from benchmarks.utilisation import iteration_macs
 from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, PRECISIONS
 from prism.condensation.prepare import Setup
 from prism.machine.run import Run
+from prism.networks.build import build
+from prism.networks.network import Network
 
 CUDA = torch.device("cuda")
 MATRIX = 8192
@@ -55,6 +57,23 @@ def measure(sizes: Sizes, device: torch.device = CUDA, matrix: int = MATRIX) -> 
             f"GPU: utilisation in {name}": Spread.of([macs / time / rate.median for time in ours]),
         }
     return rows | {"GPU: iteration with kept class means, s": Spread.of([time / BLOCK for time in found["kept"]])}
+
+
+def embedding_macs(network: Network) -> int:
+    """Multiply-adds that embedding one clip takes, zeros of the padding included, of a network on `meta`."""
+    with FlopCounterMode(display=False) as counter:
+        network.embed(torch.empty(1, 3, network.num_frames, *network.size, device="meta"))
+    return counter.get_total_flops() // 2
+
+
+def iteration_macs(sizes: Sizes, batch_real: int) -> int:
+    """Multiply-adds of an iteration: forward for each real clip, forward and backward for each synthetic one.
+
+    The gradient of a convolution's input takes as many as its output, and frozen weights need none.
+    """
+    shape = {"num_classes": sizes.classes, "num_frames": sizes.num_frames, "size": sizes.size}
+    macs = embedding_macs(build("convnet3d", "meta", **shape, width=sizes.width))
+    return sizes.classes * (batch_real + 2 * sizes.vpc) * macs
 
 
 def block_of(run: Condensation) -> Callable[[], None]:

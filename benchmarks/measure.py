@@ -1,14 +1,13 @@
 """Timing of the benchmarks: interleaved, in one process, as a median with its spread."""
 
 import argparse
-import math
 import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import median
 from typing import Any, TypeVar
 
 from prism.machine.files import write_atomically
@@ -72,23 +71,6 @@ class Spread:
 
     def __str__(self) -> str:
         return f"{self.median:.3g} [{self.smallest:.3g}, {self.largest:.3g}]"
-
-
-@dataclass(frozen=True)
-class Mean:
-    """Accuracies in per cent, one of each condensation or network, with the standard error of their mean."""
-
-    mean: float
-    error: float
-    num: int
-
-    @classmethod
-    def of(cls, values: list[float]) -> "Mean":
-        """Sum up at least one accuracy."""
-        return cls(fmean(values), stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0, len(values))
-
-    def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.error:.1f} ({self.num})"
 
 
 def seconds(works: dict[str, Callable[[], object]], sizes: Sizes) -> dict[str, list[float]]:

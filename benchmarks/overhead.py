@@ -66,7 +66,7 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
     clock = CLOCKS[sizes.clock]
     paper = CondenseConfig()
     config = paper_config(sizes, iterations=ITERATIONS[means], warmup=paper.warmup, cooldown=paper.cooldown)
-    insertion, telemetry, judged = Watch(clock), Watch(clock), 0.0
+    insertion, telemetry = Watch(clock), Watch(clock)
     with tempfile.TemporaryDirectory() as folder:
         if means == "kept":
             # A step only reads class means, and those over one clip are as large and made sooner.
@@ -80,9 +80,7 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
             telemetry.over(recorder, "record")
             started = clock()
             while run.iteration < run.num_iterations:
-                before = clock()
                 recorder.record(run.step())
-                judged += clock() - before if config.inserts_at(run.iteration - 1) else 0.0
             seconds = clock() - started
             started = clock()
             recorder.save_checkpoint()
@@ -91,7 +89,6 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
         "insertion": 100 * insertion.spent / seconds,
         "telemetry": 100 * telemetry.spent / seconds,
         "checkpoints": 100 * checkpoint / (CHECKPOINT_SECONDS + checkpoint),
-        "insertion, of the iterations that may insert": 100 * insertion.spent / judged,
     }
 
 

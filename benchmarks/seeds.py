@@ -35,7 +35,7 @@ def measure(sizes: Sizes) -> dict[str, Any]:
     threads = torch.get_num_threads()
     config = EvaluateConfig(epochs=EPOCHS, seeds=SEEDS, width=sizes.width)
     with tempfile.TemporaryDirectory() as folder:
-        store = random_store(Path(folder) / "store", sizes, num_test=1)
+        store = random_store(Path(folder) / "store", sizes)
         works = {
             "by turns": lambda: one_after_the_other(store, config),
             "one thread": lambda: evaluate(None, store, config, train=store, device="cpu", workers=1),

@@ -30,7 +30,7 @@ from prism.artifacts.results import UNLEARNED, Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
 DOCS = ("results", "bytes", "ablations", "transfer", "uses")
-PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
+PAGES = [RESULTS / "../README.md", *(RESULTS / f"../docs/{name}.md" for name in DOCS)]
 USED = {
     "default": "**the default**",
     "ce": "**recipe `cross-entropy`**",
@@ -311,18 +311,6 @@ def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str, least:
     return lines
 
 
-def by_epochs(court: str) -> str:
-    """Scores by networks trained for different numbers of epochs, over the sets of a row that all of them have."""
-    rows: dict[str, dict[str, list[Result]]] = {folder: {} for folder in schedules(court)}
-    for row in ROWS:
-        for folder, found in tried(court, row).items():
-            rows[folder][row] = found
-    firsts = [next(iter(found.values()))[0] for found in rows.values()]
-    every = {f"{one.config['epochs']} epochs": found for one, found in zip(firsts, rows.values(), strict=True)}
-    least = 2 if firsts[0].subject.num_videos == firsts[0].data.num_classes else 1
-    return "\n".join([*side_by_side(every, videos(firsts[0]), least), ""])
-
-
 def validation(_: str) -> str:
     """Scores of the first set of rows on validation clips, after each number of epochs."""
     lines = head("VPC 1", *RATES.values())
@@ -438,7 +426,6 @@ TABLES = {
     " placement": placements,
     " bytes": in_equal_bytes,
     " networks": by_network,
-    " epochs": by_epochs,
     " validation": validation,
     " rates": rates,
     " headline": headline,

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import court, gpu
+from benchmarks import gpu
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.accuracy import EMPTY, FILLED, PEERS, Point, verdicts
-from benchmarks.court import ALL, MEANS, RANDOM, mean_clips
-from benchmarks.measure import GOAL, QUICK, Mean, Sizes, Spread, ratios, report
+from benchmarks.measure import GOAL, QUICK, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.table import GOALS, GPU, Goal, fallen, kept_in, markdown, reached, rows
-from benchmarks.utilisation import embedding_macs
 from prism.artifacts.clips import to_model_input
 from prism.condensation.networks import Chunk
 from prism.condensation.objectives import DistributionMatching
@@ -68,16 +66,6 @@ def test_the_median_decides_whether_a_goal_is_reached(median, verdict):
     assert reached(goal, found, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
 
 
-def test_the_court_measures_all_clips_random_ones_and_mean_clips(store):
-    sizes = replace(court.QUICK, store=str(store.path), split="test")
-    figures = report("court", sizes, court.measure(sizes), None)
-    assert figures["chance, %"] == 50
-    assert [figures[label]["num"] for label in (ALL, RANDOM, MEANS)] == [2, 2, 2]
-    said = [figure for figure in figures.values() if isinstance(figure, str)]
-    assert len(said) == 3
-    assert set(said) <= {"yes", "no"}
-
-
 @pytest.mark.parametrize(("smallest", "largest", "has_fallen"), [(1.0, 2.4, True), (1.0, 2.5, False)])
 def test_a_goal_has_fallen_back_where_not_even_the_best_turn_reaches_it(smallest, largest, has_fallen):
     spread = {"median": 1.5, "smallest": smallest, "largest": largest, "repeats": 3}
@@ -88,31 +76,20 @@ def test_a_goal_has_fallen_back_where_not_even_the_best_turn_reaches_it(smallest
     assert len(fallen(overhead, Sizes())) == 1
 
 
-def test_the_mean_clip_of_a_class_is_the_mean_of_its_training_clips_and_their_mirror_images(store):
-    condensed, clips = mean_clips(store), store.clips("train")
-    assert condensed.labels.tolist() == [0, 1]
-    for label, clip in enumerate(condensed.render()):
-        real = (clips.frames[clips.labels == label].double() / 255).mean(0)
-        torch.testing.assert_close(clip.double(), (real + real.flip(-1)) / 2, rtol=0, atol=1e-6)
-
-
 def test_the_race_times_every_set_and_scores_those_of_the_peers_loop_as_its_iterations_pass(tmp_path, store):
     output = tmp_path / "race.json"
     run("benchmarks.accuracy", "--store", store.path, "--output", output)
     figures = json.loads(output.read_text())["figures"]
     assert figures[f"{PEERS}, 0 iterations"]["seconds"] == 0 < figures[f"{PEERS}, 2 iterations"]["seconds"]
     for who in (EMPTY, FILLED):
-        assert [figures[f"{who}, {n} iterations"]["accuracy"]["num"] for n in (1, 2)] == [1, 1]
+        assert all(figures[f"{who}, {n} iterations"]["accuracy"] >= 0 for n in (1, 2))
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("seconds", "sooner", "said"), [(5.0, 20.0, "yes"), (5.1, 100 / 5.1, "no")])
 def test_sooner_is_the_peers_whole_run_by_the_first_of_our_runs_that_is_as_good(seconds, sooner, said):
-    def point(seconds: float, accuracy: float) -> Point:
-        return Point(seconds, Mean(accuracy, 3.0, 3))
-
-    peers = {(PEERS, 10): point(10, 40), (PEERS, 300): point(100, 30)}
-    ours = {(EMPTY, 25): point(1, 29.9), (EMPTY, 50): point(seconds, 30), (EMPTY, 99): point(9, 50)}
+    peers = {(PEERS, 10): Point(10, 40, 3), (PEERS, 300): Point(100, 30, 3)}
+    ours = {(EMPTY, 25): Point(1, 29.9, 3), (EMPTY, 50): Point(seconds, 30, 3), (EMPTY, 99): Point(9, 50, 3)}
     found = verdicts(peers | ours)
     assert found[f"{EMPTY}: times sooner"] == sooner
     assert found[f"{EMPTY}: at least 20"] == said
@@ -147,10 +124,9 @@ def test_the_peers_network_is_convnet3d(store):
 
 
 def test_multiply_adds_are_counted_by_hand():
-    counts = embedding_macs(build("convnet3d", "meta", num_classes=10, num_frames=16, size=112))
+    found = gpu.embedding_macs(build("convnet3d", "meta", num_classes=10, num_frames=16, size=112))
     layers = 64 * 16 * 56**2 * 3 * 147, 128 * 16 * 14**2 * 64 * 147, 128 * 8 * 4**2 * 128 * 147
-    assert tuple(counts.values()) == layers
-    assert sum(counts.values()) == 5_500_895_232  # the 1×1×1 classifier takes no part in an embedding
+    assert found == sum(layers) == 5_500_895_232  # the 1×1×1 classifier takes no part in an embedding
 
 
 def test_ratios_are_taken_turn_by_turn():

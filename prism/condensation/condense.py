@@ -200,20 +200,20 @@ def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: No
     `say` is called with a caution for each chosen option without effect, or chosen for a part and the run alike.
     """
     given, fixed = chosen(config), METHODS.resolve(config.method)[0].fixed
-    config, unused = replace(config, **fixed), set[str]()
+    config, unused = replace(config, **fixed), {"epsilon", "quality"}
+    unused |= {"static_iterations", "static_lr", "dynamic_lr", "hallucinator_lr"}
     if config.fully_learnable:
         unused.add("insertion" if config.initial_keyframes else "fully_learnable")
-    if "insertion" in unused or not RULES.resolve(config.insertion)[0].inserts:
-        unused |= {"warmup", "cooldown", "epsilon"}
+    if "insertion" in unused:
+        config = replace(config, insertion="never")
+    if not RULES.resolve(config.insertion)[0].inserts:
+        unused |= {"warmup", "cooldown"}
     if config.lr:
         unused.add("relative_lr")
-    if not (is_static := METHODS.name_of(config.method) == "static-dynamic"):
-        unused |= {"static_iterations", "static_lr", "dynamic_lr", "hallucinator_lr"}
+    is_static = METHODS.name_of(config.method) == "static-dynamic"
     if is_static or config.init == "noise" or config.initial_keyframes in (0, 2):
         unused.add("placement")  # Two key-frames are the first and the last frame, wherever others would stand.
-    if config.storage != "h264":
-        unused.add("quality")
-    # Fields of a custom part are options that it uses.
+    # Fields of a part are options that it uses.
     parts = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (STORAGES, "storage")]
     unused -= {name for kind, option in parts for name in kind.fields(getattr(config, option))}
     for kind, option in parts:

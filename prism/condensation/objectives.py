@@ -5,7 +5,7 @@ Videos have more pixels than networks have features, and may fit only their own 
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -126,9 +126,8 @@ class DistributionMatching(Objective):
         return (real - embeddings.mean(dim=1)).square().sum(dim=1)
 
     def match(self, network: Network, real: Any, clips: Tensor, chunk: Chunk) -> MatchLoss:
-        found, is_whole = super().match(network, real, clips, chunk), len(real) == network.num_classes
-        recorded = {"between_class": between_class_energy(real) if is_whole else None}
-        return MatchLoss(found.losses, found.gradients, recorded)
+        recorded = {"between_class": between_class_energy(real)} if len(real) == network.num_classes else {}
+        return replace(super().match(network, real, clips, chunk), recorded=recorded)
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ class HeldOutNetworks:
     NUM: ClassVar[int] = 6
 
     def __init__(self, networks: RandomNetworks) -> None:
-        self.networks, self.chunk = networks, Chunk.of(networks.store, networks.device, differentiated=True)
+        self.networks, self.chunk = networks, networks.chunk
         self.real = [networks.class_means(number) for number in range(self.NUM)]
 
     @torch.no_grad()

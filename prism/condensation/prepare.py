@@ -248,7 +248,7 @@ def check_first_use(loop: Condensation) -> MatchLoss:
     network, clips, shape = loop.networks.draw(0), loop.render(), (store.num_frames, 3, *store.size)
     wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with gradient"
     is_whole = isinstance(clips, Tensor) and clips.requires_grad and clips.shape[1:] == shape
-    _require(METHODS, config.method, wanted, clips, is_whole and len(clips) > 0 == len(clips) % len(classes))
+    _require(METHODS, config.method, wanted, clips, is_whole and len(clips) > 0 and not len(clips) % len(classes))
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
     check_output(network, "embed", network.embed(some), some)
     found = loop.objective.match(network, loop.objective.real(loop.networks, 0), clips, loop.chunk)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Standardisation, flip_at_random, mirror, shift_at_random, to_model_input
-from prism.errors import ConfigError, DivergedError
+from prism.errors import DivergedError
 from prism.machine.devices import explained, send
 from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import generator
@@ -78,7 +78,7 @@ def train(
             if schedule.shift:
                 frames = shift_at_random(frames, schedule.shift, shifts)
             inputs = to_model_input(frames, normalisation)
-            outputs = _trained(network, inputs, f"{len(shown)} clips in batches of {schedule.batch_size}")
+            outputs = network(inputs)
             if isinstance(network, Network):
                 check_output(network, "forward", outputs, inputs)
             loss = functional.cross_entropy(outputs, labels)
@@ -94,18 +94,6 @@ def train(
             raise diverged(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}", schedule)
         advance()
     return mean_loss
-
-
-def _trained(network: nn.Module, inputs: Tensor, batches: str) -> Tensor:
-    """Outputs in training; a ConfigError where a layer, as BatchNorm1d, cannot be trained on a single clip."""
-    try:
-        return network(inputs)
-    except ValueError as error:
-        if len(inputs) > 1 or "more than 1 value" not in str(error):
-            raise
-        said = f"the network '{getattr(network, 'name', '')}' cannot be trained on a batch of one clip ({batches})"
-        remedy = "Pass another --batch-size, where there is one, or normalise by another layer, as LayerNorm"
-        raise ConfigError(f"{said}: {error}. {remedy}.") from error
 
 
 def diverged(problem: str, schedule: Schedule) -> DivergedError:

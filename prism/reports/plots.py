@@ -123,7 +123,7 @@ def score_plot(
         # Whole decades, so that even close costs lie between two labelled ticks.
         low = math.floor(math.log10(min(at for at, *_ in points) / 1.25))
         high = max(low + 1, math.ceil(math.log10(max(at for at, *_ in points) * 1.25)))
-        axes.set(xlim=(10.0**low, 10.0**high), ylim=(0, min(104, 1.12 * highest)))
+        axes.set(xlim=(10.0**low, 10.0**high), ylim=(0, max(1, min(104, 1.12 * highest))))
         axes.xaxis.set_major_formatter(lambda value, _: significant(value))
         axes.minorticks_off()
         if has_legend:

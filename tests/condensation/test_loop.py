@@ -26,6 +26,7 @@ from prism.condensation.condense import check_finite, condense, finished_set
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.recorder import checkpoint_path
+from prism.condensation.rules import InsertionRule
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.videos import KeyFrames, KeyFrameVideos, initial_mask
 from prism.errors import ArtifactError, ConfigError, DivergedError, EngineError, OutputError
@@ -622,6 +623,11 @@ def test_a_rule_that_has_nothing_to_insert_is_named(store, capfd, num, method, i
     assert (said in capfd.readouterr().err) == is_said
 
 
+class Always(InsertionRule):
+    def propose(self, state):
+        return torch.ones_like(state.mask)
+
+
 FIXED = "Caution: method dm fixes insertion at 'never': 'gradient' is not used."
 UNUSED = "Caution: {} is not used with the other options."
 
@@ -632,6 +638,11 @@ UNUSED = "Caution: {} is not used with the other options."
         ({"method": "dm", "insertion": "gradient"}, FIXED),
         ({"method": "dm", "warmup": 0.3}, UNUSED.format("warmup = 0.3")),
         ({"epsilon": 0.1}, UNUSED.format("epsilon = 0.1")),
+        ({"insertion": Always(), "epsilon": 0.1}, UNUSED.format("epsilon = 0.1")),
+        (
+            {"fully_learnable": True, "insertion": "gradient", "epsilon": 0.1},
+            UNUSED.format("epsilon = 0.1"),
+        ),
         ({"lr": 1.0, "relative_lr": 0.1}, UNUSED.format("relative_lr = 0.1")),
         ({"static_lr": 5.0}, UNUSED.format("static_lr = 5.0")),
         ({"quality": 10}, UNUSED.format("quality = 10")),

@@ -12,7 +12,6 @@ from prism.artifacts.results import Result
 from prism.condensation.condense import condense
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
-from prism.networks import trained
 from prism.networks.network import Dropout, Network
 from prism.selection.select import select
 
@@ -192,27 +191,6 @@ def test_a_network_that_gives_no_embeddings_is_refused_in_one_sentence(roomy, ch
             select(roomy, method="herding", model=model, epochs=epochs, device="cpu")
     with pytest.raises(ConfigError, match=sentence):
         condense(roomy, model=model, iterations=1, device="cpu")
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        partial(nn.BatchNorm1d, 2),
-        partial(nn.BatchNorm1d, 2, track_running_stats=False),
-        partial(nn.GroupNorm, 2, 2),
-    ],
-)
-def test_a_layer_that_needs_more_than_a_batch_of_one_clip_is_refused(roomy, chosen, monkeypatch, layer):
-    model = partial(Odd, says=layer())
-    says = (
-        rf"the network '{__name__}:Odd.*' cannot be trained on a batch of one clip \(%d clips in batches of %d\): "
-    )
-    with pytest.raises(ConfigError, match=says % (4, 3) + r"Expected more .* Pass another --batch-size, .*\.$"):
-        evaluate(chosen, roomy, model=model, batch_size=3, **TINY)
-    evaluate(chosen, roomy, model=model, batch_size=2, **TINY)
-    monkeypatch.setattr(trained, "BATCH_SIZE", 19)
-    with pytest.raises(ConfigError, match=says % (20, 19)):
-        select(roomy, method="herding", model=model, epochs=1, device="cpu")
 
 
 def test_another_error_of_a_networks_own_code_keeps_its_traceback(roomy, chosen):
