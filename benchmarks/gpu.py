@@ -20,8 +20,8 @@ from benchmarks.data import paper_config, random_store
 from benchmarks.measure import ON_GPU, Sizes, Spread, ratios, read_arguments, report, seconds
 from benchmarks.peers import FirstRun, PeersLoop
 from prism.condensation.loop import Condensation
-from prism.condensation.networks import BLOCK, PRECISIONS
 from prism.condensation.prepare import Setup
+from prism.condensation.random_networks import BLOCK, PRECISIONS
 from prism.machine.run import Run
 from prism.networks.build import build
 from prism.networks.network import Network

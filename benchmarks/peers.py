@@ -17,9 +17,9 @@ from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, fewer, ratios, read_arguments, report, seconds
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
-from prism.condensation.networks import BLOCK, PRECISIONS
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup, precompute_class_means
+from prism.condensation.random_networks import BLOCK, PRECISIONS
 from prism.machine.run import Run
 
 CPU = torch.device("cpu")

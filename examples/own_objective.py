@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from prism.condensation.networks import RandomNetworks
 from prism.condensation.objectives import Objective
+from prism.condensation.random_networks import RandomNetworks
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Results of small data sets: make the sets and scores that are missing, or the tables of the pages.
 
-    python results/make.py COURT --store STORE [--sets 2] [--rows two four] [--vpc 5] [--model cnn-gru]
+    python results/make.py DATA --store STORE [--sets 2] [--rows two four] [--vpc 5] [--model cnn-gru]
     python results/make.py --page
 
-Sets are kept under runs/results, scores as results/COURT/ROW-SET.json, or COURT-vpc5 and COURT-cnn-gru. Set s has
+Sets are kept under runs/results, scores as results/DATA/ROW-SET.json, or DATA-vpc5 and DATA-cnn-gru. Set s has
 the seeds s of videos and of random networks, and is scored by four networks of width 32 with the seeds 4s to
 4s + 3, which all rows share.
 """
@@ -22,7 +22,7 @@ from prism.artifacts.results import Result
 
 NETWORKS = 4
 NARROW = 30, 16, 250
-"""Networks, width and epochs of the ruler that those replace, to see whether both give sets the same order."""
+"""Networks, width and epochs of an earlier evaluation, to see whether both rank sets alike."""
 EVALUATE = "evaluate --recipe small --width {} --epochs {}"
 
 
@@ -35,11 +35,11 @@ def run(command: str, *arguments: object) -> None:
 
 def make(given: argparse.Namespace) -> None:
     """Do what is missing, set by set, so that a stop leaves all rows as many sets."""
-    court = f"{given.court}-vpc{given.vpc}" if given.vpc > 1 else given.court
-    ruler = NETWORKS, 64 if given.wide else 32, EPOCHS[given.vpc]
-    networks, width, epochs = NARROW if given.narrow else ruler
+    data = f"{given.data}-vpc{given.vpc}" if given.vpc > 1 else given.data
+    usual = NETWORKS, 64 if given.wide else 32, EPOCHS[given.vpc]
+    networks, width, epochs = NARROW if given.narrow else usual
     epochs = given.epochs or epochs
-    kinds = (court, given.model, "narrow" * given.narrow, given.epochs and f"{epochs}-epochs")
+    kinds = (data, given.model, "narrow" * given.narrow, given.epochs and f"{epochs}-epochs")
     scores = RESULTS / "-".join(filter(None, kinds))
     evaluate = f"{EVALUATE.format(width, '{}')} --split {given.split}"
     evaluate += f" --model {given.model}" if given.model else ""
@@ -55,7 +55,7 @@ def make(given: argparse.Namespace) -> None:
             if (command := ROWS[row][1]).isdigit():
                 run(evaluate.format(command), "--train", given.store, "--data", given.store, "-o", score, *label)
                 continue
-            made = made_set(given, Path("runs/results", court), row, number)
+            made = made_set(given, Path("runs/results", data), row, number)
             run(evaluate.format(epochs), made, "--data", given.store, "-o", score, *label)
 
 
@@ -77,7 +77,7 @@ def made_set(given: argparse.Namespace, folder: Path, row: str, number: int) -> 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
-    parser.add_argument("court", nargs="?")
+    parser.add_argument("data", nargs="?", metavar="DATA")
     parser.add_argument("--store", type=Path)
     parser.add_argument("--sets", type=int, default=2)
     few = ["random", "herding", "two-quarter"]
@@ -93,7 +93,7 @@ if __name__ == "__main__":
     if given.page:
         for path in PAGES:
             path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
-    elif given.court and given.store and given.store.exists():
+    elif given.data and given.store and given.store.exists():
         make(given)
     else:
-        parser.error("name a court and its --store, a folder that is there, or pass --page")
+        parser.error("name the data and its --store, a folder that is there, or pass --page")

@@ -14,8 +14,8 @@ from torch.nn import functional
 from prism.artifacts.keyframes import enlarge, reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
-from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
 from prism.condensation.objectives import DistributionMatching, MatchLoss, Objective, matched_by_class
+from prism.condensation.random_networks import Chunk, RandomNetworks, between_class_energy
 from prism.condensation.videos import Encode, Method, Videos, mean_clips
 from prism.machine.randomness import generator
 from prism.networks.network import Network

@@ -117,7 +117,7 @@ RATES = {
     "rates-signs-narrow": "signs, narrow",
     "rates-lips-narrow": "digits, narrow",
 }
-"""Courts of validation clips, and their headings in a table."""
+"""Folders of results on validation clips, and their headings in a table."""
 SMALL_CLIPS = ("packed-start", "herding-small")
 STORED_CLIPS = (*SMALL_CLIPS, "random-four-half", "herding-four-half", "herding-placed", "herding-budget")
 """Real clips that take fewer bytes than whole ones; several of each class stand in the tables by bytes alone."""

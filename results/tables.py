@@ -48,17 +48,17 @@ Row = tuple[str, list[Result], Sequence[list[Result]]]
 """A name, results, and those of the rows over which it may lead, empty where there is none."""
 
 
-def results_of(court: str, row: str) -> list[Result]:
+def results_of(folder: str, row: str) -> list[Result]:
     """The results of the sets of a row, in their order."""
-    files = (RESULTS / court / f"{row}-{number}.json" for number in count())
+    files = (RESULTS / folder / f"{row}-{number}.json" for number in count())
     return [Result.load(file) for file in takewhile(Path.exists, files)]
 
 
-def tried(court: str, row: str) -> dict[str, list[Result]]:
+def tried(folder: str, row: str) -> dict[str, list[Result]]:
     """The results of a row by the folders of its epochs, over the sets that all of these have."""
-    every = {folder: found for folder in schedules(court) if (found := results_of(folder, row))}
+    every = {name: found for name in schedules(folder) if (found := results_of(name, row))}
     num = min(map(len, every.values()), default=0)
-    return {folder: found[:num] for folder, found in every.items()}
+    return {name: found[:num] for name, found in every.items()}
 
 
 def lead(ours: list[Result], theirs: list[Result]) -> Estimate | None:
@@ -114,10 +114,10 @@ def over_sets(sample: Sample) -> str:
     return sample.in_percent.partition(" (")[0]
 
 
-def results_by_row(court: str, rows: Iterable[str]) -> dict[str, list[Result]]:
-    every = {row: found for row in rows if (found := results_of(court, row))}
+def results_by_row(folder: str, rows: Iterable[str]) -> dict[str, list[Result]]:
+    every = {row: found for row in rows if (found := results_of(folder, row))}
     if not every:
-        raise SystemExit(f"make.py: results/{court} has no results of {', '.join(rows) or 'any row'}.")
+        raise SystemExit(f"make.py: results/{folder} has no results of {', '.join(rows) or 'any row'}.")
     return every
 
 
@@ -212,20 +212,20 @@ def with_one_kind_of_small_clips(every: dict[str, list[Result]]) -> dict[str, li
     return {row: found for row, found in every.items() if row not in lesser}
 
 
-def main_table(court: str) -> str:
+def main_table(folder: str) -> str:
     """The main rows, with their leads over random clips and the best coreset; or all rows where none has a lead.
 
     A row whose clips had not been learned is shown after more epochs too.
     """
-    rows = [row for row in ROWS if "-vpc" not in court or row not in STORED_CLIPS]
-    found = with_one_kind_of_small_clips(results_by_row(court, rows))
+    rows = [row for row in ROWS if "-vpc" not in folder or row not in STORED_CLIPS]
+    found = with_one_kind_of_small_clips(results_by_row(folder, rows))
     best = best_of(found, CORESETS)
     several = {row for row in found if len(found[row]) > 1}
     if best not in several or several <= {*CORESETS}:
         return table(found, {})
 
     def epochs(row: str) -> dict[str, list[Result]]:
-        others = schedules(court)[1:] if is_unlearned(found[row]) else []
+        others = schedules(folder)[1:] if is_unlearned(found[row]) else []
         every = filter(None, (results_of(other, row) for other in others))
         return {str(more[0].config["epochs"]): more for more in every}
 
@@ -233,14 +233,14 @@ def main_table(court: str) -> str:
     return table({row: found[row] for row in MAIN if row in found}, beside, epochs)
 
 
-def ablations(court: str) -> str:
+def ablations(folder: str) -> str:
     """The default, and what differs from it, with the lead of each over the default."""
-    return table(results_by_row(court, ABLATIONS), {"two-quarter": "over the default"})
+    return table(results_by_row(folder, ABLATIONS), {"two-quarter": "over the default"})
 
 
-def beside_scenes(court: str) -> str:
-    """The ablations of a court where motion decides, beside those of ucf101-21, where looks do."""
-    every = {name: results_by_row(name, ("random", *ABLATIONS)) for name in (court, "ucf101-21")}
+def beside_scenes(folder: str) -> str:
+    """The ablations of a folder where motion decides, beside those of ucf101-21, where looks do."""
+    every = {name: results_by_row(name, ("random", *ABLATIONS)) for name in (folder, "ucf101-21")}
     leads = leads_of(
         {
             (name, row): (found.get(row, []), found["two-quarter"])
@@ -256,38 +256,38 @@ def beside_scenes(court: str) -> str:
             continue
         found, clips = some[0]
         cells = [ROWS[row][0], keyframes(found[0]), f"1/{bytes_of(clips) / bytes_of(found):.0f}"]
-        for name, of_court in every.items():
-            cells += [top1(of_court[row]) if row in of_court else "–", leads.get((name, row), "–")]
+        for name, of_data in every.items():
+            cells += [top1(of_data[row]) if row in of_data else "–", leads.get((name, row), "–")]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, *footnote(leads), ""])
 
 
-def objectives(court: str) -> str:
+def objectives(folder: str) -> str:
     """Objectives and representations that were tried, with the lead of each over the default of 400 iterations."""
     rows = (
         *("two-quarter", "default-400", "cross-entropy", "cross-entropy-1", "cross-entropy-3", "yuv420"),
         *("characteristic-0.05", "differences", "frequencies"),
     )
-    return table(results_by_row(court, rows), {"default-400": "over the default"})
+    return table(results_by_row(folder, rows), {"default-400": "over the default"})
 
 
-def placements(court: str) -> str:
+def placements(folder: str) -> str:
     """Real clips of as many key-frames in the mean, and the leads over evenly spread ones."""
-    rows = results_by_row(court, ("three-half", "three-placed", "three-budget"))
+    rows = results_by_row(folder, ("three-half", "three-placed", "three-budget"))
     return table(rows, {"three-half": "over evenly spread"})
 
 
-def in_equal_bytes(court: str) -> str:
+def in_equal_bytes(folder: str) -> str:
     """Rows of all numbers of videos by bytes, with leads over whole clips by herding in as many or more.
 
     Each is scored after the fewest epochs in which networks had learned it, else after the most.
     """
-    base, rows, whole = re.sub(r"-\d+-epochs$", "", court), list[tuple[str, list[Result]]](), list[list[Result]]()
+    base, rows, whole = re.sub(r"-\d+-epochs$", "", folder), list[tuple[str, list[Result]]](), list[list[Result]]()
     for vpc in EPOCHS:
         every: dict[str, list[Result]] = {}
-        folders = schedules(f"{base}-vpc{vpc}") if vpc > 1 else [court]
-        for folder, row in product(folders, BY_BYTES if vpc > 1 else ("herding", "all-60")):
-            if (found := results_of(folder, row)) and (row not in every or is_unlearned(every[row])):
+        folders = schedules(f"{base}-vpc{vpc}") if vpc > 1 else [folder]
+        for name, row in product(folders, BY_BYTES if vpc > 1 else ("herding", "all-60")):
+            if (found := results_of(name, row)) and (row not in every or is_unlearned(every[row])):
                 every[row] = found
         whole += [every["herding"]] if "herding" in every else []
         rows += [(ROWS[row][0], found) for row, found in with_one_kind_of_small_clips(every).items()]
@@ -316,8 +316,8 @@ def validation(_: str) -> str:
     lines = head("VPC 1", *RATES.values())
     for row in ("random", "herding", "static-dynamic", "published", "two-quarter", "cross-entropy"):
         cells = [ROWS[row][0]]
-        for court in RATES:
-            means = (f"{100 * sample_of(found[:1]).mean:.1f}" for found in tried(court, row).values())
+        for folder in RATES:
+            means = (f"{100 * sample_of(found[:1]).mean:.1f}" for found in tried(folder, row).values())
             cells.append(", ".join(means) or "–")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
@@ -326,8 +326,8 @@ def validation(_: str) -> str:
 def rates(_: str) -> str:
     """Scores on validation clips of each method at several rates, on each kind of data."""
     rows = [row for row in ROWS if row not in CORESETS]
-    courts = {"signs": "rates-signs", "spoken digits": "rates-lips", "ucf101-21": "rates-ucf101-21"}
-    every = {name: results_by_row(court, rows) for name, court in courts.items()}
+    folders = {"signs": "rates-signs", "spoken digits": "rates-lips", "ucf101-21": "rates-ucf101-21"}
+    every = {name: results_by_row(folder, rows) for name, folder in folders.items()}
     return "\n".join([*side_by_side(every, "VPC 1", 1), ""])
 
 
@@ -339,26 +339,26 @@ def headline(_: str) -> str:
     lines = head("one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101")
     for row, name in names.items():
         cells = [name]
-        for court in ("glyphs-375-epochs", "ucf101-21"):
-            found = results_of(court, row)
+        for folder in ("glyphs-375-epochs", "ucf101-21"):
+            found = results_of(folder, row)
             if is_unlearned(found):
-                found = results_of(schedules(court)[-1], row) or found
+                found = results_of(schedules(folder)[-1], row) or found
             cells += [kilobytes(found), over_sets(sample_of(found))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
-def schedules(court: str) -> list[str]:
-    """Folders of a court's results, one for each number of epochs."""
-    others = [path.name for path in RESULTS.glob(f"{court}-[0-9]*-epochs")]
-    return sorted([court, *others], key=lambda name: int(name.split("-")[-2]) if name != court else 0)
+def schedules(folder: str) -> list[str]:
+    """Folders of a data set's results, one for each number of epochs."""
+    others = [path.name for path in RESULTS.glob(f"{folder}-[0-9]*-epochs")]
+    return sorted([folder, *others], key=lambda name: int(name.split("-")[-2]) if name != folder else 0)
 
 
-def by_network(court: str) -> str:
-    """Scores of a court's sets by networks of every kind, and the leads of the default by each."""
+def by_network(folder: str) -> str:
+    """Scores of a data set's sets by networks of every kind, and the leads of the default by each."""
     every = {
-        name: {row: found for row in ROWS if (found := results_of(court + folder, row))}
-        for folder, name in MODELS.items()
+        name: {row: found for row in ROWS if (found := results_of(folder + ending, row))}
+        for ending, name in MODELS.items()
     }
     every = {name: found for name, found in every.items() if "two-quarter" in found}
     lines = side_by_side(every, "VPC 1", 2)
@@ -370,22 +370,22 @@ def by_network(court: str) -> str:
     return "\n".join([*lines, *footnote(leads), ""])
 
 
-def used(what: str, court: str) -> list[tuple[str, dict[str, Any], Sample]]:
+def used(what: str, folder: str) -> list[tuple[str, dict[str, Any], Sample]]:
     """Rows of an example's results: the label, what was measured, and the accuracies of all seeds."""
-    every = json.loads((RESULTS / f"uses/{what}-{court}.json").read_text(encoding="utf-8"))["rows"]
+    every = json.loads((RESULTS / f"uses/{what}-{folder}.json").read_text(encoding="utf-8"))["rows"]
     # The name of a row is the path of its sets, as in uses.sh, or a word of the example and a number.
-    kinds = (Path(row["name"]).name.removeprefix(f"{court}-").partition("-{seed}")[0] for row in every)
+    kinds = (Path(row["name"]).name.removeprefix(f"{folder}-").partition("-{seed}")[0] for row in every)
     labels = (USED.get(kind.rstrip(" 0123456789"), kind) for kind in kinds)
     samples = (Sample({seed: [one / 100] for seed, one in enumerate(row["accuracy"])}) for row in every)
     return list(zip(labels, every, samples, strict=True))
 
 
-def memories(court: str) -> str:
+def memories(folder: str) -> str:
     """Memories by bytes, and leads of condensed ones over the next larger coded one, and over the largest pixels.
 
     Recipe `cross-entropy` is left out, as its networks know classes that have not arrived yet.
     """
-    every = sorted(used("memory", court), key=lambda some: some[1]["bytes"])
+    every = sorted(used("memory", folder), key=lambda some: some[1]["bytes"])
     every = [some for some in every if some[0] != USED["ce"]]
     pixels = [sample for label, _, sample in every if label == USED["pixels"]][-1]
     leads = dict[tuple[int, str], Estimate]()
@@ -408,9 +408,9 @@ def memories(court: str) -> str:
     return "\n".join([*lines, *footnote(stars), ""])
 
 
-def transformers(court: str) -> str:
+def transformers(folder: str) -> str:
     """Accuracies of a transformer by what it was trained on, and leads over random clips, the first row."""
-    every = used("transformer", court)
+    every = used("transformer", folder)
     leads = {i: found for i, (*_, sample) in enumerate(every) if i and (found := sample.lead(every[0][2]))}
     stars, lines = starred(leads), head("trained on", "videos", "accuracy", "over random clips")
     for i, (label, row, sample) in enumerate(every):
@@ -432,14 +432,14 @@ TABLES = {
     " memory": memories,
     " transformer": transformers,
 }
-"""Tables by the word behind the court in their comments."""
+"""Tables by the word behind the folder in their comments."""
 
 
 def page(text: str) -> str:
-    """A page with its tables made again, each between two comments that name its court."""
+    """A page with its tables made again, each between two comments that name its folder."""
 
     def again(found: re.Match[str]) -> str:
-        start, court, which, end = found.groups()
-        return start + TABLES[which](court) + end
+        start, folder, which, end = found.groups()
+        return start + TABLES[which](folder) + end
 
     return re.sub(r"(<!-- ([\w.-]+)( \w+|) -->\n).*?(<!-- /\2\3 -->)", again, text, flags=re.DOTALL)

@@ -24,9 +24,9 @@ from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.loop import Condensation
-from prism.condensation.networks import Chunk
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
+from prism.condensation.random_networks import Chunk
 from prism.errors import PrismError
 from prism.recipes import read_recipe
 

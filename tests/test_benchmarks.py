@@ -17,8 +17,8 @@ from benchmarks.measure import GOAL, QUICK, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.table import GOALS, GPU, Goal, fallen, kept_in, markdown, reached, rows
 from prism.artifacts.clips import to_model_input
-from prism.condensation.networks import Chunk
 from prism.condensation.objectives import DistributionMatching
+from prism.condensation.random_networks import Chunk
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.initial import initialise

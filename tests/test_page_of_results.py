@@ -16,7 +16,7 @@ import tables  # noqa: E402
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in tables.PAGES}
 FOLDERS = {path.name for path in (ROOT / "results").iterdir() if path.is_dir()}
 MADE = ("method", "vpc", "iterations", "relative_lr", "initial_keyframes", "keyframe_scale", "objective")
-COURTS = sorted(FOLDERS - {"bench", "gpu", "metric", "sets", "uses", "__pycache__"})
+SCORED = sorted(FOLDERS - {"bench", "gpu", "metric", "sets", "uses", "__pycache__"})
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
@@ -29,7 +29,7 @@ def test_every_folder_of_results_is_shown_on_a_page(monkeypatch):
     shown, load = set[str](), Result.load
     monkeypatch.setattr(Result, "load", lambda file: shown.add(file.parent.name) or load(file))
     assert [*map(tables.page, PAGES.values())] == [*PAGES.values()]
-    assert shown >= {*COURTS}
+    assert shown >= {*SCORED}
 
 
 def test_rows_stand_by_their_bytes_and_lead_whole_clips_of_as_many_after_the_epochs_in_which_they_were_learned():
@@ -44,14 +44,14 @@ def test_rows_stand_by_their_bytes_and_lead_whole_clips_of_as_many_after_the_epo
     assert sum(f" {tables.top1(learned)} " in line for line in lines) == 1
 
 
-@pytest.mark.parametrize("court", COURTS)
-def test_every_result_is_read_and_those_of_a_folder_and_of_a_row_differ_in_seeds_alone(court):
+@pytest.mark.parametrize("folder", SCORED)
+def test_every_result_is_read_and_those_of_a_folder_and_of_a_row_differ_in_seeds_alone(folder):
     facts: dict[str, object] = {}
-    for file in sorted((ROOT / "results" / court).glob("*.json")):
+    for file in sorted((ROOT / "results" / folder).glob("*.json")):
         row, _, number = file.stem.rpartition("-")
         result = Result.load(file)
         assert row in tables.ROWS
-        assert result.data.split == "test" or court.startswith("rates-")
+        assert result.data.split == "test" or folder.startswith("rates-")
         assert result.provenance["commit"]
         made = [result.subject.config.get(option) for option in MADE]
         same = {number: [one.seed for one in result.runs], "data": result.data.fingerprint, row: made}
@@ -60,9 +60,9 @@ def test_every_result_is_read_and_those_of_a_folder_and_of_a_row_differ_in_seeds
     assert facts
 
 
-@pytest.mark.parametrize("court", COURTS)
-def test_the_sets_of_a_row_share_neither_videos_nor_networks(court):
-    every = filter(None, (tables.results_of(court, row) for row in tables.ROWS))
+@pytest.mark.parametrize("folder", SCORED)
+def test_the_sets_of_a_row_share_neither_videos_nor_networks(folder):
+    every = filter(None, (tables.results_of(folder, row) for row in tables.ROWS))
     # A caution of one result begins with its label, one of what several share with a number.
     assert [doubt for found in every for doubt in doubts_of(found) if doubt[0] != "“"] == []
 

@@ -217,5 +217,5 @@ def test_an_error_of_our_own_comes_out_of_a_command():
 
 def test_a_cluster_without_dask_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(PrismError, match="Dask is not installed"), executors.opened("tcp://127.0.0.1:9"):
+    with pytest.raises(PrismError, match="Dask is not installed"), executors.dask_executor("tcp://127.0.0.1:9"):
         pass

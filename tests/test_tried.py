@@ -8,8 +8,8 @@ import torch
 from settings import PAPER, started
 
 from prism import testing
-from prism.condensation.networks import between_class_energy
 from prism.condensation.objectives import DistributionMatching
+from prism.condensation.random_networks import between_class_energy
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "results"))
 import objectives

@@ -98,7 +98,7 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
 
 COLUMNS = get_type_hints(ClipSource)
 """Columns of `clips.csv` with their types; the last column, `recording`, is left out if it is empty everywhere."""
-NAMED = r"_(g\d+)_c\d+"
+UCF_RECORDING = r"_(g\d+)_c\d+"
 """Pattern of the recording in file names like UCF101's: `_g01_c02` is clip 2 of recording 1."""
 
 
@@ -258,7 +258,7 @@ class ClipStore:
 
     def recordings(self, split: str) -> list[tuple[str, str]]:
         """Class and recording of each clip of a split; without a recording in index or path, the path itself."""
-        pattern, at = str(self.header.settings.get("group_pattern") or NAMED), self.positions(split)
+        pattern, at = str(self.header.settings.get("group_pattern") or UCF_RECORDING), self.positions(split)
         own = self.sources[at.start : at.stop]
         return [(one.label, one.recording or recording_in(one.path, pattern) or one.path) for one in own]
 

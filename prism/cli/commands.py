@@ -12,7 +12,7 @@ from cyclopts.config import Dict
 
 from prism.config import Options, described
 from prism.errors import ConfigError
-from prism.machine.executors import opened
+from prism.machine.executors import dask_executor
 from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
 from prism.machine.text_io import printable
@@ -154,7 +154,7 @@ def reach_custom_parts(kind: Any, value: Any) -> None:
 
 def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> Any:
     """Call a verb with the run that the command line describes."""
-    with opened(run.executor) as executor:
+    with dask_executor(run.executor) as executor:
         how = Run(None, run.resume, run.overwrite, run.device, executor, run.progress)
         return verb(*inputs, run=how, **given)
 

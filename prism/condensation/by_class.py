@@ -20,9 +20,9 @@ import torch
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
-from prism.condensation.networks import shares
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup, scored
+from prism.condensation.random_networks import shares
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
 from prism.errors import BusyError, ConfigError, OutputError
 from prism.machine.executors import completed, stoppable

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.keyframes import reduce
-from prism.condensation.networks import Chunk, RandomNetworks
 from prism.condensation.objectives import Objective
+from prism.condensation.random_networks import Chunk, RandomNetworks
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import Method, Videos
 from prism.machine.devices import deterministic
@@ -120,18 +120,18 @@ class Condensation:
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint, which else needs only the iteration: random streams have no state."""
-        momentum = {name: self.optimizer.momentum_buffers.get(part) for name, part in self.trained()}
+        momentum = {name: self.optimizer.momentum_buffers.get(part) for name, part in self.moved()}
         return self.videos.state() | {name: buffer for name, buffer in momentum.items() if buffer is not None}
 
     def restore(self, iteration: int, tensors: dict[str, Tensor]) -> None:
         """Go on at an iteration with the tensors of a checkpoint."""
         self.iteration = iteration
         self.videos.restore(tensors)
-        for name, part in self.trained():
+        for name, part in self.moved():
             if (buffer := tensors.get(name)) is not None:
                 self.optimizer.momentum_buffers[part] = buffer.to(part.device)
 
-    def trained(self) -> Iterator[tuple[str, Tensor]]:
+    def moved(self) -> Iterator[tuple[str, Tensor]]:
         """The tensors that the optimiser moves, each with the name of its momentum in a checkpoint."""
         every = (tensor for part in self.videos.trainable for tensor in part.tensors)
         return ((f"momentum.{i}", tensor) for i, tensor in enumerate(every))

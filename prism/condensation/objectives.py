@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
+from prism.condensation.random_networks import Chunk, RandomNetworks, between_class_energy
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, send
 from prism.machine.randomness import generator

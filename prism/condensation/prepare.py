@@ -19,9 +19,9 @@ from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation.given import given_set, recorded_options
 from prism.condensation.loop import Condensation
-from prism.condensation.networks import BLOCK, RandomNetworks
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
+from prism.condensation.random_networks import BLOCK, RandomNetworks
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import KeyFrameVideos, Method, Trainable, Videos, check_storable
 from prism.errors import ConfigError, DivergedError

@@ -45,7 +45,7 @@ class Survey:
         end: end of the video in seconds; end of the file if the stream states no length.
         reorders: whether the codec may store frames in another order than they are shown.
         is_whole: whether the file was read to its end without a corrupt packet.
-        is_lossy: whether the container is damaged, so that packets may be missing.
+        is_damaged: whether the container is damaged, so that packets may be missing.
     """
 
     stream: VideoStream
@@ -53,7 +53,7 @@ class Survey:
     end: float
     reorders: bool
     is_whole: bool
-    is_lossy: bool
+    is_damaged: bool
 
     @cached_property
     def times(self) -> list[int]:
@@ -68,7 +68,7 @@ class Survey:
     @property
     def holes(self) -> list[int]:
         """Time stamps of the frames that follow a gap, where a damaged container has lost packets."""
-        return [b for a, b in pairwise(self.times) if self.is_lossy and 2 * (b - a) > 3 * self.step]
+        return [b for a, b in pairwise(self.times) if self.is_damaged and 2 * (b - a) > 3 * self.step]
 
     @property
     def rate(self) -> Fraction | None:
@@ -108,7 +108,7 @@ class Survey:
     @property
     def identifies_frames(self) -> bool:
         """Whether time stamps identify frames: all differ, none is invented, and no packet may hold a field."""
-        if not self.is_whole or self.is_lossy or self.stream.container.format.name not in STAMPED:
+        if not self.is_whole or self.is_damaged or self.stream.container.format.name not in STAMPED:
             return False
         # A packet of H.264 may hold a field (half of a frame); such packets are closer in time than whole frames.
         steps = [b - a for a, b in pairwise(self.times)]
@@ -158,8 +158,8 @@ def survey(path: Path, stack: ExitStack) -> tuple[Survey, list[av.Packet | None]
             if is_ours and not packet.is_discard:
                 stamps.append((pts, dts))
     end = float(max((time * (container.streams[index].time_base or 0) for index, time in ends.items()), default=0))
-    is_lossy = any(name in RESYNCING for _, name, _ in log)
-    return Survey(stream, stamps, end, reorders, is_whole, is_lossy), kept
+    is_damaged = any(name in RESYNCING for _, name, _ in log)
+    return Survey(stream, stamps, end, reorders, is_whole, is_damaged), kept
 
 
 def _length(stream: VideoStream) -> int | None:

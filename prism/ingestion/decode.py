@@ -122,16 +122,18 @@ class _Video:
         num_frames: number of packets that show a frame.
         times: the sorted time stamps of all frames if the video is decoded by time; else empty.
         rate: frames per second; None if unknown.
-        cut: message about a file that ends early; else empty.
+        early_end: message about a file that ends early; else empty.
     """
 
     def __init__(self, path: Path, size: int, whole: bool, stack: ExitStack) -> None:
         self.path, self.size, self.stack = path, size, stack
         self.converter = VideoReformatter()
         self.survey, self.kept = survey(path, stack)
-        self.rate, self.cut = self.survey.rate, self.survey.early_end
+        self.rate, self.early_end = self.survey.rate, self.survey.early_end
         self.num_frames, self.num_stamps = len(self.survey.stamps), len(self.survey.times)
-        is_sought = self.num_stamps >= LONG_VIDEO and not (whole or self.cut) and self.survey.identifies_frames
+        is_sought = (
+            self.num_stamps >= LONG_VIDEO and not (whole or self.early_end) and self.survey.identifies_frames
+        )
         self.times = self.survey.times if is_sought else []
 
     @cached_property
@@ -212,12 +214,12 @@ class _Video:
         if self.rate and num_frames < 0.9 * self.num_stamps:
             # Two packets hold the fields of one frame, so the rate of packets is above that of frames.
             self.rate, self.num_stamps = self.rate * Fraction(num_frames, self.num_stamps), num_frames
-        if self.cut:
+        if self.early_end:
             # The number of frames after the last undamaged one is not known.
-            scan.damage, scan.video_frames = self.cut, scan.runs[-1].stop if scan.runs else 0
+            scan.damage, scan.video_frames = self.early_end, scan.runs[-1].stop if scan.runs else 0
         elif num_damaged:
             scan.damage = f"{num_damaged} of its {num_frames} frames are damaged or missing."
-        elif self.survey.is_lossy:
+        elif self.survey.is_damaged:
             scan.damage = "its container is damaged, which may have lost frames."
         return scan
 
@@ -235,7 +237,7 @@ class _Video:
                     yield None
                 packet.pts = packet.dts = number
             yield packet
-        if self.cut:
+        if self.early_end:
             yield None
 
     def _fit(self, frame: av.VideoFrame) -> Array:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
-from prism.artifacts.store import NAMED, SPLITS, ordered_classes, recording_in
+from prism.artifacts.store import SPLITS, UCF_RECORDING, ordered_classes, recording_in
 from prism.errors import ConfigError, SourceError
 from prism.ingestion.listing import Listing, VideoSource, files_of, named, why_skipped, with_number
 from prism.ingestion.options import LAYOUTS, IngestConfig
@@ -103,14 +103,14 @@ def recording(video: VideoSource, pattern: str) -> str:
 
 
 def recording_that_counts(video: VideoSource, pattern: str) -> str:
-    """The recording of a video; if neither pattern nor source names it, by file names like UCF101's (`NAMED`)."""
-    return recording(video, pattern or ("" if video.recording else NAMED))
+    """The recording of a video; if neither pattern nor source names it, by file names like UCF101's."""
+    return recording(video, pattern or ("" if video.recording else UCF_RECORDING))
 
 
 def recordings_beside_paths(videos: Sequence[VideoSource], pattern: str) -> list[str]:
     """The recording to store for each video: empty if its path alone gives the same name, or the same groups."""
     found = [(video.label, recording_that_counts(video, pattern)) for video in videos]
-    by_path = [(v.label, recording_in(v.relative, pattern or NAMED) or v.relative) for v in videos]
+    by_path = [(v.label, recording_in(v.relative, pattern or UCF_RECORDING) or v.relative) for v in videos]
     if len({*found}) == len({*by_path}) == len({*zip(found, by_path, strict=True)}):
         return [""] * len(videos)
     return ["" if name == other else name[1] for name, other in zip(found, by_path, strict=True)]

@@ -76,7 +76,7 @@ def _remote(function: Callable[[Item], Found], wanted: dict[str, str], process: 
 
 
 @contextmanager
-def opened(address: str | None) -> Iterator[Executor | None]:
+def dask_executor(address: str | None) -> Iterator[Executor | None]:
     """The executor of the Dask cluster whose scheduler has the address tcp://HOST:PORT; None for this process."""
     if address is None:
         yield None

@@ -17,8 +17,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.by_class import MOST_SHARES, ClassOrder, shares
 from prism.condensation.condense import condense, condense_classes, resolve
-from prism.condensation.networks import RandomNetworks
 from prism.condensation.options import CondenseConfig
+from prism.condensation.random_networks import RandomNetworks
 from prism.condensation.recorder import checkpoint_path, shards_path
 from prism.errors import ArtifactError, ConfigError
 from prism.selection.select import select

@@ -15,8 +15,8 @@ from prism.artifacts.telemetry import telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import prepare
 from prism.condensation.condense import condense, sentence_of
-from prism.condensation.networks import Chunk, between_class_energy
 from prism.condensation.objectives import CrossEntropy, DistributionMatching, MatchScore, largest_curvature
+from prism.condensation.random_networks import Chunk, between_class_energy
 from prism.errors import DivergedError
 from prism.machine.randomness import generator
 from prism.machine.run import Run

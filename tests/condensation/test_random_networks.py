@@ -21,8 +21,8 @@ from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
 from prism.condensation import prepare
 from prism.condensation.condense import condense
-from prism.condensation.networks import BLOCK, Chunk, DrawnAhead, RandomNetworks, between_class_energy
 from prism.condensation.objectives import DistributionMatching
+from prism.condensation.random_networks import BLOCK, Chunk, DrawnAhead, RandomNetworks, between_class_energy
 from prism.errors import ConfigError, Interrupted
 from prism.machine.randomness import generator
 from prism.machine.run import Run
@@ -338,7 +338,7 @@ def pretended(monkeypatch) -> None:
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, pin_memory=False, **options: empty(*size, **options))
     cuda = SimpleNamespace(Event=Moment, current_stream=lambda device: None)
-    monkeypatch.setattr("prism.condensation.networks.cuda", cuda)
+    monkeypatch.setattr("prism.condensation.random_networks.cuda", cuda)
 
 
 @pytest.mark.usefixtures("pretended")

@@ -25,7 +25,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
 from prism.machine import executors
-from prism.machine.executors import completed, opened
+from prism.machine.executors import completed, dask_executor
 from prism.machine.files import partial_path
 from prism.selection.select import select
 
@@ -108,7 +108,7 @@ def test_a_cluster_gives_every_seed_the_scores_that_it_has_here(make_store, clus
     store, options = make_store(train=10), {"width": 4, "epochs": 1, "seeds": 3, "device": "cpu"}
     select(store, vpc=2, output=tmp_path / "set")
     local = evaluate(tmp_path / "set", store, **options)
-    with opened(cluster.address) as executor:
+    with dask_executor(cluster.address) as executor:
         result = evaluate(tmp_path / "set", store, executor=executor, output=tmp_path / "r.json", **options)
     assert without_seconds(result) == without_seconds(local)
     assert Result.load(tmp_path / "r.json") == result
@@ -124,7 +124,7 @@ def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
     expected = condense(store, **options)
     files = [checkpoint_path(shards_path(output) / f"{label:05}.safetensors") for label in range(4)]
     in_the_midst = killing(cluster.workers[0], lambda: sum(file.exists() for file in files) >= 2)
-    with opened(cluster.address) as executor, in_the_midst:
+    with dask_executor(cluster.address) as executor, in_the_midst:
         condense(store, output=output, executor=executor, **options)
     assert output.read_bytes() == expected.to_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(output).name}
@@ -143,7 +143,7 @@ def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
     def is_begun() -> bool:
         return any(np.fromfile(slots, np.uint8).any() for slots in partial_path(output).glob("*.u8"))
 
-    with opened(cluster.address) as executor, killing(cluster.workers[0], is_begun):
+    with dask_executor(cluster.address) as executor, killing(cluster.workers[0], is_begun):
         store = ingest(source, output, config, executor=executor, progress=False)
     assert contents(store.path) == expected
     assert not partial_path(output).exists()
@@ -158,7 +158,7 @@ def end_the_process(item: int) -> int:
 
 
 def test_an_error_of_a_worker_is_that_of_the_run(cluster, make_store, tmp_path):
-    with opened(cluster.address) as executor:
+    with dask_executor(cluster.address) as executor:
         with pytest.raises(DivergedError, match="item 7 is not finite"):
             list(completed(executor, diverge, [7]))
         store = make_store()
@@ -171,7 +171,7 @@ def test_a_part_that_a_worker_cannot_import_is_named(cluster, make_store, tmp_pa
     (tmp_path / "rules_of_mine.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
     options = TINY | {"insertion": "rules_of_mine:Mine", "output": tmp_path / "set", "iterations": 1}
-    with opened(cluster.address) as executor, pytest.raises(EngineError, match="import 'rules_of_mine'"):
+    with dask_executor(cluster.address) as executor, pytest.raises(EngineError, match="import 'rules_of_mine'"):
         condense(make_store(), executor=executor, **options)
 
 
@@ -189,7 +189,7 @@ def test_the_command_line_works_on_a_cluster(cluster, make_store, tmp_path, caps
 
 def test_a_cluster_that_does_not_answer_is_refused_in_one_sentence():
     with pytest.raises(EngineError, match="no Dask scheduler answers at 'nonsense://here'"):
-        opened("nonsense://here").__enter__()
+        dask_executor("nonsense://here").__enter__()
 
 
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
@@ -227,7 +227,7 @@ def listening(pid: int) -> set[str]:
 
 def test_a_client_listens_nowhere_and_the_cluster_only_on_loopback(cluster):
     before = listening(os.getpid())
-    with opened(cluster.address) as executor:
+    with dask_executor(cluster.address) as executor:
         assert sorted(completed(executor, str, range(4))) == [(item, str(item)) for item in range(4)]
         assert listening(os.getpid()) == before
         for process in (cluster.scheduler, *cluster.workers):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Normalisation
-from prism.condensation.networks import MOST_ON_CPU
+from prism.condensation.random_networks import MOST_ON_CPU
 from prism.errors import ConfigError
 from prism.machine.devices import deterministic
 from prism.machine.randomness import generator

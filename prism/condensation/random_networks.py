@@ -244,7 +244,7 @@ class RandomNetworks:
         """The file of the class means of a block of networks; None where they are not kept."""
         if self.file_of is None:
             return None
-        # By the others an embedding's last bits depend on the clips in its part, and so on the number of threads.
+        # Of other networks an embedding's last bits depend on the clips in its part, and so on the threads.
         key = {"threads": self.chunk.threads} if self.network.name != "convnet3d" else {}
         key |= {"model": self.network.name, "width": self.config.width or self.network.WIDTH, "name": self.name}
         key |= {"seed": self.config.network_seed, "clips": real_batch(self.store, self.config)}
