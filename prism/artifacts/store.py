@@ -238,7 +238,7 @@ class ClipStore:
 
         at = self.positions(split)
         if not at:
-            remedy = "Ingest more videos of each class, or a larger share for it."
+            remedy = f"Ingest more videos of each class, or with a larger --{split}-fraction."
             if split == "test-random":
                 remedy = "Ingest with --random-test-windows."
             raise ArtifactError(f"store '{self.path}' has no {split} clips. {remedy}")

@@ -84,7 +84,8 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
 
 app = App(
     name="prism",
-    help="Video dataset condensation: a labelled folder of clips becomes a few synthetic videos per class.",
+    help="Video dataset condensation: a labelled folder of clips becomes a few synthetic videos per class.\n\n"
+    "Example: prism ingest videos/ -o runs/store; prism condense runs/store -o runs/set.safetensors --recipe small",
     help_format="plaintext",
     config=apply_recipe,
     result_action="return_value",
@@ -108,7 +109,8 @@ def command(function: Verb) -> Verb:
         unseen = Annotated[Any, Parameter(parse=False)]
         hidden = [(name, unseen, value) for name, value in vars(LOCAL).items() if name in not_taken]
         hints["run"] = Annotated[_derived(Running, hidden), FLAT]
-    app.command(function)
+    # Verbs stand in the order in which they are used, not of the alphabet.
+    app.command(function, sort_key=len([*app]))
     return function
 
 

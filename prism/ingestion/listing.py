@@ -343,7 +343,7 @@ class Auto(Layout):
         listing = Listing(source)
         unread = [path.name for path, names in columns.items() if {"path", "label"} <= names]
         listing.caution(
-            "the folders are read, and no list without a column split; name a list to ingest it", unread
+            "the folders are read, and no list without a column split; to ingest a list, pass its path", unread
         )
         for path in videos_under(listing, source, self.follow_links):
             *above, _ = path.relative_to(source).parts

@@ -54,7 +54,8 @@ class IngestConfig(Options, section="ingest"):
     stride: Annotated[int, between(1, 10_000)] = 4
     """With sampling stride: video frames from one frame of a clip to the next; a shorter video uses fewer."""
     size: Annotated[int, between(8, 4096)] = 112
-    """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
+    """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped. \
+Network convnet3d needs 43."""
     sampling: Literal["stride", "fps", "even"] = "stride"
     """Distance of a clip's frames: `stride` video frames, `fps` frames per second, or `even`: as far apart as \
 the video allows."""

@@ -88,7 +88,7 @@ def test_a_folder_of_pictures_among_video_files_is_named(tmp_path):
 def test_a_list_in_a_folder_that_names_no_splits_is_not_passed_over_in_silence(tmp_path):
     write_list(touch(tmp_path, "a/0.mp4", "b/0.mp4"), "path,label,group\na/0.mp4,a,g\nb/0.mp4,b,g\n")
     (note,) = list_videos(tmp_path).notes
-    assert note.endswith("no list without a column split; name a list to ingest it: 1 ('list.csv').")
+    assert note.endswith("no list without a column split; to ingest a list, pass its path: 1 ('list.csv').")
 
 
 NFC, NFD = "caf\u00e9", "cafe\u0301"
