@@ -85,7 +85,7 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
 app = App(
     name="prism",
     help="Video dataset condensation: a labelled folder of clips becomes a few synthetic videos per class.\n\n"
-    "Example: prism ingest videos/ -o runs/store; prism condense runs/store -o runs/set.safetensors --recipe small",
+    "Example: prism ingest videos/ -o store; prism condense store -o set.safetensors --recipe small",
     help_format="plaintext",
     config=apply_recipe,
     result_action="return_value",
