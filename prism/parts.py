@@ -56,6 +56,8 @@ class Parts:
         if not isinstance(value, str):
             is_bound = isinstance(value, functools.partial)
             part = value.func if is_bound else value
+            if not self.derives(part):
+                raise ConfigError(f"{self.kind} = {value!r:.200}, but it must be {self.promise}.")
             self.check(part)
             return part, self.options_of(value) if is_bound else {}
         if (match := self.match(value)) is None:
@@ -89,9 +91,13 @@ class Parts:
         if self.as_class and not isinstance(part, type):
             wrong = type(part).__name__
             raise ConfigError(f"the {self.kind} must be a class, or a functools.partial of one, not a {wrong}.")
-        if not issubclass(part if isinstance(part, type) else type(part), _at(*self.base.split(":"))):
+        if not self.derives(part):
             wrong = f"the {self.kind} '{_home(part)}' does not derive from {self.base.replace(':', '.')}"
             raise ConfigError(f"{wrong}. See docs/extending.md or docs/api.md.")
+
+    def derives(self, part: Any) -> bool:
+        """Whether a class, or the class of an object, derives from the base of this kind."""
+        return issubclass(part if isinstance(part, type) else type(part), _at(*self.base.split(":")))
 
     def unmade(self, value: Any, error: Exception) -> PrismError:
         """The PrismError to raise for an error of a part's constructor."""
