@@ -283,8 +283,7 @@ def test_frames_are_rgb_resized_on_the_short_side_and_cropped_in_the_centre(tmp_
     for k in range(2):
         Image.fromarray(picture).save(tmp_path / f"{k}.png")
     (clip,) = read(tmp_path, Window(0, 1), num_frames=2, size=16)[1]
-    assert clip.shape == (2, 3, 16, 16)
-    assert clip.dtype == np.uint8
+    assert (clip.shape, clip.dtype) == ((2, 3, 16, 16), np.uint8)
     # The filter reaches past the crop, as it does when the whole picture is resized first.
     assert (clip[:, 2, :, 2:-2] == 255).all()
     assert (clip[:, :2, :, 2:-2] == 0).all()
@@ -384,13 +383,11 @@ def copied(path: Path, copy: Path, change: Callable[[int, bytes], bytes]) -> Pat
 @pytest.mark.parametrize("kind", ["mpeg4 .avi", "libvpx .mkv", "libvpx-vp9 .webm"])
 def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path, kind):
     codec, suffix = kind.split()
-    options = {"g": "5", "b": "2000000", "lag-in-frames": "0"}
-    path = write_numbered(tmp_path / f"whole{suffix}", 40, codec, options)
+    path = write_numbered(tmp_path / f"whole{suffix}", 40, codec, {"g": "5", "b": "2000000", "lag-in-frames": "0"})
     path = copied(path, tmp_path / f"a{suffix}", lambda k, data: len(data) * b"\xff" if k == 20 else data)
     found, clips = decode.read_clips(path, lambda n, *_: [Window(0, 1), Window(n - 6, 1)], 6, SIZE, path)
     assert found.video_frames >= 35
-    assert [shown_number(frame) for frame in clips[0]] == list(range(6))
-    assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
+    assert [[shown_number(frame) for frame in clip] for clip in clips] == [[*range(6)], [*range(34, 40)]]
     assert found.damage == "5 of its 40 frames are damaged or missing."
 
 
@@ -403,8 +400,7 @@ def test_a_bad_packet_of_av1_costs_the_same_frames_whatever_the_processors(tmp_p
     data = path.read_bytes()
     start, end = (data.index(bytes(packet)) + at for at in (0, packet.size))
     path.write_bytes(data[:start] + packet.size * b"\xff" + data[end:])
-    found = outcome_of(path, Window(0, 1))
-    assert found.damage == f"{25 - number} of its 40 frames are damaged or missing."
+    assert outcome_of(path, Window(0, 1)).damage == f"{25 - number} of its 40 frames are damaged or missing."
 
 
 @pytest.mark.usefixtures("length")
@@ -512,14 +508,12 @@ def test_a_declared_frame_rate_that_its_time_stamps_do_not_contradict_stays(tmp_
         path = write_timed(tmp_path / f"a{suffix}", times, rate, round(1000 * last / rate))
         with av.open(str(path)) as container:
             declared = container.streams.video[0].average_rate
-        assert declared == pytest.approx(rate, rel=0.05)
-        assert rate_of(path) == declared
+        assert rate_of(path) == declared == pytest.approx(rate, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", ["h264 ts with open groups", "mpeg1 program stream"])
 def test_the_frame_rate_of_joined_recordings_is_that_of_each(kinds, tmp_path, kind):
-    joined = tmp_path / kinds[kind].name
-    joined.write_bytes(2 * kinds[kind].read_bytes())
+    (joined := tmp_path / kinds[kind].name).write_bytes(2 * kinds[kind].read_bytes())
     assert rate_of(joined) == 25
 
 
@@ -547,21 +541,20 @@ def without_frames(path: Path) -> None:
 PLAY_LIST = "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n"
 
 
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (without_frames, "no frame can be decoded."),
-        (lambda path: path.write_text(PLAY_LIST), "it cannot be opened as a video"),
-        (write_audio, "there is no video in it, only audio."),
-        (Path.touch, "the file is empty."),
-        (lambda path: None, "there is no such file."),
-        (lambda path: path.symlink_to(path.name), "there is no such file."),
-        (lambda path: path.mkdir(), "no frame can be decoded."),
-    ],
-)
+SPOILED = [
+    (without_frames, "no frame can be decoded."),
+    (lambda path: path.write_text(PLAY_LIST), "it cannot be opened as a video"),
+    (write_audio, "there is no video in it, only audio."),
+    (Path.touch, "the file is empty."),
+    (lambda path: None, "there is no such file."),
+    (lambda path: path.symlink_to(path.name), "there is no such file."),
+    (lambda path: path.mkdir(), "no frame can be decoded."),
+]
+
+
+@pytest.mark.parametrize(("spoil", "reason"), SPOILED)
 def test_what_cannot_be_decoded_gets_its_reason(tmp_path, spoil, reason):
-    path = tmp_path / "video.mp4"
-    spoil(path)
+    spoil(path := tmp_path / "video.mp4")
     said = refused(path)
     assert said.startswith(reason)
     assert str(tmp_path) not in said

@@ -52,10 +52,8 @@ def leftovers(output: Path) -> list[str]:
 
 
 def test_the_store_holds_the_frames_that_its_index_names(source, tmp_path):
-    config = IngestConfig(num_frames=4, stride=2, size=32, clips_per_video=2)
-    store = make(source, tmp_path / "store", config)
-    assert (len(store), store.num_frames, store.size) == (8 + 4, 4, (32, 32))
-    assert store.classes == ("jump", "walk")
+    store = make(source, tmp_path / "store", IngestConfig(num_frames=4, stride=2, size=32, clips_per_video=2))
+    assert (len(store), store.num_frames, store.size, store.classes) == (8 + 4, 4, (32, 32), ("jump", "walk"))
     assert store.header.splits == {"train": 8, "val": 2, "test": 2}
     clips = [clip for split in ("train", "val", "test") for clip in store.clips(split).frames.numpy()]
     for clip, index in zip(clips, store.sources, strict=True):
@@ -102,8 +100,7 @@ def test_a_test_video_too_short_for_three_windows_gives_some_again():
 
 def test_an_executor_makes_the_same_bytes(source, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(pool, "SHARD_VIDEOS", 3)
-    broken = tmp_path / "source"
-    shutil.copytree(source, broken)
+    broken = shutil.copytree(source, tmp_path / "source")
     first = sorted(broken.rglob("*.mp4"))[0]
     first.write_bytes(first.read_bytes()[:50])
     with ThreadPoolExecutor(2) as executor:
@@ -168,8 +165,7 @@ def test_what_a_run_leaves_that_is_stopped_as_its_store_gets_a_name_goes(source,
 def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plans_slots(source, tmp_path):
     slots = WorkingFolder(tmp_path / "folder", "old plan", [0, 10]).slots
     new = WorkingFolder(tmp_path / "folder", "new plan", [0, 10**6])
-    task = task_of(source / "jump/v0.mp4", slots)
-    assert "cannot be written" in refusal_of(OutputError, pool.decode, task)
+    assert "cannot be written" in refusal_of(OutputError, pool.decode, task_of(source / "jump/v0.mp4", slots))
     assert not any(new.slots.read_bytes())
     assert not slots.exists()
 
@@ -177,8 +173,7 @@ def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plan
 def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_path, monkeypatch, capfd):
     shutil.copytree(source, tmp_path / "source")
     unfinished(tmp_path / "source", tmp_path / "store", monkeypatch)
-    video = tmp_path / "source/jump/v0.mp4"
-    write_numbered(video, 20, first=100)
+    video = write_numbered(tmp_path / "source/jump/v0.mp4", 20, first=100)
     store = ingest(tmp_path / "source", tmp_path / "store", CONFIG, workers=2, progress=True)
     assert "have changed: starting again." in capfd.readouterr().err
     assert contents(store.path) != expected
@@ -257,8 +252,7 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
         write_classes(root / split, num_frames=num_frames)
     for video in (root / "test/walk").iterdir():
         video.write_bytes(b"")
-    config = IngestConfig(num_frames=4, size=32, val_fraction=0)
-    store = ingest(root, tmp_path / "store", config, workers=1, progress=False)
+    store = make(root, tmp_path / "store", IngestConfig(num_frames=4, size=32, val_fraction=0), workers=1)
     assert " ".join(capfd.readouterr().err.split()) == (
         "Caution: class 'walk' has no usable test video: all 4 were skipped, the first ('test/walk/v0.mp4') "
         "because the file is empty. Splits are not cut again: mend or remove those videos and ingest again. "
@@ -279,8 +273,7 @@ def test_a_picture_that_is_broken_and_whose_name_is_no_utf_8_is_reported(source,
 def test_videos_shorter_than_a_clip_are_counted_and_one_is_named(tmp_path, capfd):
     root = write_classes(tmp_path / "root")
     write_numbered(root / "jump/w.mp4", 8)
-    config = IngestConfig(num_frames=9, size=32)
-    ingest(root, tmp_path / "store", config, workers=1, progress=False)
+    make(root, tmp_path / "store", IngestConfig(num_frames=9, size=32), workers=1)
     text = " ".join(capfd.readouterr().err.split())
     assert "1 of 9 used videos have fewer than 9 frames, such as 'jump/w.mp4'. Their clips repeat" in text
 
@@ -291,10 +284,9 @@ def test_a_class_left_without_training_videos_is_named_with_the_first_reason(sou
         (root / "sit").mkdir(exist_ok=True)
         (root / f"sit/{k}.mp4").touch()
     config = IngestConfig(num_frames=4, size=32, val_fraction=0, test_fraction=0)
-    assert refusal_of(SourceError, make, root, tmp_path / "store", config) == (
-        "class 'sit' has no usable training video: all 3 were skipped, the first ('sit/0.mp4') because "
-        "the file is empty."
-    )
+    said = refusal_of(SourceError, make, root, tmp_path / "store", config)
+    first = "all 3 were skipped, the first ('sit/0.mp4') because the file is empty."
+    assert said == f"class 'sit' has no usable training video: {first}"
     assert not (tmp_path / "store").exists()
 
 
@@ -342,8 +334,7 @@ def test_a_process_that_starts_while_decoding_is_stopped_gets_no_video(monkeypat
 
 
 def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
-    output = tmp_path / "store"
-    output.mkdir()
+    (output := tmp_path / "store").mkdir()
     (output / "thesis.tex").write_text("years of work")
     assert "exists already" in refusal_of(OutputError, make, source, output)
     with pytest.raises(OutputError, match="is not a clip store, so it is not overwritten"):
@@ -351,8 +342,7 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     (mine := partial_path(tmp_path / "new")).mkdir()
     (mine / "thesis.tex").write_text("years of work")
     assert "is in the way, and no unfinished store" in refusal_of(OutputError, make, source, tmp_path / "new")
-    assert (output / "thesis.tex").exists()
-    assert (mine / "thesis.tex").exists()
+    assert all((folder / "thesis.tex").exists() for folder in (output, mine))
     shutil.rmtree(mine)
     make(source, tmp_path / "other", IngestConfig(num_frames=5, size=16))
     assert contents(make(source, tmp_path / "other", overwrite=True).path) == expected
@@ -414,9 +404,6 @@ def test_ingest_works_from_a_thread_and_a_script_without_a_main_guard(source, ex
     thread.start()
     thread.join()
     assert contents(stores[0].path) == expected
-    code = (
-        "import prism, sys; prism.ingest(*sys.argv[1:], num_frames=4, stride=2, size=32, val_fraction=0.25, "
-        "test_fraction=0.25, progress=False)"
-    )
-    printed(code, source, tmp_path / "script")
+    options = "num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25, progress=False"
+    printed(f"import prism, sys; prism.ingest(*sys.argv[1:], {options})", source, tmp_path / "script")
     assert contents(tmp_path / "script") == expected

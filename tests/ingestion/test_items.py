@@ -103,8 +103,7 @@ def test_numbers_get_the_names_that_a_data_set_has_for_them_or_are_ordered(tmp_p
     items = Features({"video": frames, "labels": label} for frames, label in pairs(2, (1, 0)))
     store = ingest({"train": items}, tmp_path / "hugging", **CLIP)
     assert store.classes == ("sit", "stand")
-    part = Subset(items, [0, 1, 2, 3])
-    assert ingest({"train": part}, tmp_path / "part", **CLIP).classes == ("sit", "stand")
+    assert ingest({"train": Subset(items, [0, 1, 2, 3])}, tmp_path / "part", **CLIP).classes == ("sit", "stand")
     assert {source.label for source in store.sources if source.path == "train/0000000"} == {"stand"}
     unnamed = ingest(pairs(1, tuple(map(torch.tensor, range(11)))), tmp_path / "unnamed", **WHOLE)
     assert list(unnamed.classes) == [source.label for source in unnamed.sources] == list(map(str, range(11)))
@@ -167,41 +166,36 @@ def test_a_recording_of_a_list_counts_where_names_of_files_tell_others(tmp_path)
     assert named == {f"tape{k}" for k in range(4)}
 
 
-GOOD = pairs(2)
-
-
 def torn(error: Exception) -> Iterator:
     raise error
     yield
 
 
-@pytest.mark.parametrize(
-    ("items", "says"),
-    [
-        ([*GOOD, (video(0), None)], "item 4 of the whole data set must be (frames, label), or a table"),
-        ({"train": [{"label": 1}]}, "item 0 of the train data set must be (frames, label)"),
-        ([(video(0), -1)], "has the label '-1', but it must be a name or one of 0, 1, …."),
-        ([(video(0), 0.5)], "has the label '0.5', but it must be a name"),
-        ([(video(0), " a")], "item 0 of the whole data set has the label ' a', but it must be one line of text"),
-        *(([(video(0), label)], "has the label") for label in ("", "  ", "a\0", "a\nb", "a\rb", "a\ud800", "a\t")),
-        (MapStyle([(video(0), 1)], ["a", "b "]), "has the label 'b ', but it must be one line of text, in UTF-8 "),
-        ([{"video": video(0), "label": "a", "group": "g\n1"}], "has the group 'g\\n1', but it must be one line"),
-        (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
-        ([(video(0)[..., 0], "a")], "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W, 3)"),
-        ([(np.zeros((8, 64, 64, 4), np.uint8), "a")], "has frames of uint8 with shape (8, 64, 64, 4), but they m"),
-        (
-            [(video(0).astype(np.float32), "a")],
-            "has frames of float32 with shape (8, 64, 64, 3), values 40 to 210, but",
-        ),
-        ([(np.zeros((0, 64, 64, 3), np.uint8), "a")], "has frames of uint8 with shape (0, 64, 64, 3), but"),
-        ([(video(0) > 100, "a")], "has frames of bool"),
-        ([([Image.new("I;16", (64, 64))] * 4, "a")], "has frames that cannot be read: it has 16 or 32 bits"),
-        ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64"),
-        ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
-        ([(torn(OSError("torn")), "a")], "item 0 of the whole data set has frames that cannot be read: torn."),
-        ([(torn(RuntimeError()), "a")], "has frames that cannot be read: RuntimeError."),
-    ],
-)
+GOOD = pairs(2)
+UNUSABLE = [
+    ([*GOOD, (video(0), None)], "item 4 of the whole data set must be (frames, label), or a table"),
+    ({"train": [{"label": 1}]}, "item 0 of the train data set must be (frames, label)"),
+    ([(video(0), -1)], "has the label '-1', but it must be a name or one of 0, 1, …."),
+    ([(video(0), 0.5)], "has the label '0.5', but it must be a name"),
+    ([(video(0), " a")], "item 0 of the whole data set has the label ' a', but it must be one line of text"),
+    *(([(video(0), label)], "has the label") for label in ("", "  ", "a\0", "a\nb", "a\rb", "a\ud800", "a\t")),
+    (MapStyle([(video(0), 1)], ["a", "b "]), "has the label 'b ', but it must be one line of text, in UTF-8 "),
+    ([{"video": video(0), "label": "a", "group": "g\n1"}], "has the group 'g\\n1', but it must be one line"),
+    (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
+    ([(video(0)[..., 0], "a")], "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W, 3)"),
+    ([(np.zeros((8, 64, 64, 4), np.uint8), "a")], "has frames of uint8 with shape (8, 64, 64, 4), but they m"),
+    ([(np.float32(video(0)), "a")], "has frames of float32 with shape (8, 64, 64, 3), values 40 to 210, but"),
+    ([(np.zeros((0, 64, 64, 3), np.uint8), "a")], "has frames of uint8 with shape (0, 64, 64, 3), but"),
+    ([(video(0) > 100, "a")], "has frames of bool"),
+    ([([Image.new("I;16", (64, 64))] * 4, "a")], "has frames that cannot be read: it has 16 or 32 bits"),
+    ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64"),
+    ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
+    ([(torn(OSError("torn")), "a")], "item 0 of the whole data set has frames that cannot be read: torn."),
+    ([(torn(RuntimeError()), "a")], "has frames that cannot be read: RuntimeError."),
+]
+
+
+@pytest.mark.parametrize(("items", "says"), UNUSABLE)
 def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, items, says):
     with pytest.raises(ClipError, match=re.escape(says)):
         ingest(items, tmp_path / "store", **CLIP)

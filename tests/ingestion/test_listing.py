@@ -96,18 +96,13 @@ NFC, NFD = "caf\u00e9", "cafe\u0301"
 
 def test_a_class_has_one_name_in_whichever_form_its_letters_are(tmp_path):
     touch(tmp_path, f"train/{NFC}/0.mp4", f"test/{NFD}/1.mp4", "train/b/2.mp4")
-    assert found(tmp_path) == [
-        (f"test/{NFD}/1.mp4", NFC, "test"),
-        ("train/b/2.mp4", "b", "train"),
-        (f"train/{NFC}/0.mp4", NFC, "train"),
-    ]
+    labels = {f"test/{NFD}/1.mp4": NFC, "train/b/2.mp4": "b", f"train/{NFC}/0.mp4": NFC}
+    assert found(tmp_path) == [(name, label, name.partition("/")[0]) for name, label in labels.items()]
     rows = f"test/{NFC}/1.mp4,{NFC},{NFD}\ntrain/{NFC}/0.mp4,{NFD},{NFC}\ntrain/b/2.mp4,b,\n"
     path = write_list(tmp_path, f"path,label,group\n{rows}")
-    listed = [(f"test/{NFD}/1.mp4", NFC, ""), ("train/b/2.mp4", "b", ""), (f"train/{NFC}/0.mp4", NFC, "")]
-    assert found(path) == listed
+    assert found(path) == [(name, label, "") for name, label in labels.items()]
     assert {video.recording for video in list_videos(path).videos} == {NFC, ""}
-    twins = touch(tmp_path / "twins", f"{NFC}/0.mp4", f"{NFD}/0.mp4", "b/0.mp4")
-    assert reasons.TWINS in refused(twins)
+    assert reasons.TWINS in refused(touch(tmp_path / "twins", f"{NFC}/0.mp4", f"{NFD}/0.mp4", "b/0.mp4"))
 
 
 @pytest.mark.parametrize("splits", [("training", "testing"), ("train", "dev")])
@@ -279,8 +274,6 @@ def test_a_list_may_name_absolute_paths_in_its_own_folder(tmp_path, monkeypatch)
 
 
 FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" for k in range(10)) + "1.mp4,x,dev\n"
-
-
 FAULTY_LISTS = [
     (FAULTY, "has no label: 5 (line 2, line 4, line 6, …); '{path}' has a split that is none of train, val, v"),
     (FAULTY, "validation, test: 1 (line 12 'dev')."),

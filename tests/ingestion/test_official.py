@@ -74,11 +74,8 @@ def test_ucf101_takes_classes_and_splits_from_its_lists(ucf, end):
 )
 def test_ucf101_is_found_in_other_trees(tmp_path, videos):
     root = touch(write(tmp_path, UCF_LISTS), *videos, "any/v_HandstandPushups_g08_c01.avi")
-    assert sorted((label, split) for _, label, split in found(root, "ucf101")) == [
-        ("Archery", "test"),
-        ("Archery", "train"),
-        ("HandstandPushups", "train"),
-    ]
+    wanted = [("Archery", "test"), ("Archery", "train"), ("HandstandPushups", "train")]
+    assert sorted((label, split) for _, label, split in found(root, "ucf101")) == wanted
     assert listing(root, "ucf101").notes == []
 
 
@@ -239,17 +236,12 @@ def test_kinetics_videos_lie_flat_or_in_folders_under_any_suffixes_and_validatio
     touch(k400, "_DBCJUKJQNS_000040_000050.mp4", "val/valOfKinet1_000120_000130/thumbnail.jpg")
     (k400 / K400_VIDEOS[2]).rename(k400 / "val/valOfKinet1_000120_000130/valOfKinet1_000120_000130.webm")
     got = listing(k400, "kinetics400")
-    assert [(video.path.suffix, video.label, video.split) for video in got.videos] == [
-        (".mkv", "air drumming", "train"),
-        (".mp4", "abseiling", "train"),
-        (".webm", "abseiling", "test"),
-    ]
+    wanted = [(".mkv", "air drumming", "train"), (".mp4", "abseiling", "train"), (".webm", "abseiling", "test")]
+    assert [(video.path.suffix, video.label, video.split) for video in got.videos] == wanted
     missing = ["gone_000000_000000_000010.mp4", "lostForever_000001_000011.mp4"]
     assert got.skipped == dict.fromkeys(missing, MISSING)
-    assert got.notes == [
-        VALIDATION_IS_TEST,
-        "Caution: videos that no list names are left out: 1 ('_DBCJUKJQNS_000040_000050.mp4').",
-    ]
+    left_out = "Caution: videos that no list names are left out: 1 ('_DBCJUKJQNS_000040_000050.mp4')."
+    assert got.notes == [VALIDATION_IS_TEST, left_out]
 
 
 PREFIX = "labels/something-something-v2-"

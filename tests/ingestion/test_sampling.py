@@ -36,16 +36,14 @@ def test_every_window_has_t_frames_inside_the_video(video_frames, num_frames, st
     for window in [centre_window(video_frames, num_frames, stride), *draw(video_frames, num_frames, stride, seed)]:
         indices = window.indices(num_frames, video_frames)
         assert len(indices) == num_frames
-        assert min(indices) >= 0
-        assert max(indices) < video_frames
+        assert 0 <= min(indices) <= max(indices) < video_frames
         assert indices == sorted(indices)
 
 
 @given(VIDEO_FRAMES, NUM_FRAMES, STRIDE)
 def test_the_stride_is_the_largest_up_to_the_wanted_one_that_fits(video_frames, num_frames, stride):
-    found = centre_window(video_frames, num_frames, stride).stride
     fits = [s for s in range(1, stride + 1) if s * (num_frames - 1) < video_frames]
-    assert found == max(fits, default=1)
+    assert centre_window(video_frames, num_frames, stride).stride == max(fits, default=1)
 
 
 @given(NUM_FRAMES, STRIDE, SEED, st.data())
@@ -82,8 +80,7 @@ def test_every_video_and_every_seed_draws_another_window_and_these_are_spread_ov
     drawn = [[window.start for window in draw(109, 5, 2, 0, 2, f"{k}.mp4")] for k in range(2000)]
     starts = [start for start, _ in drawn]
     assert len({second - start for start, second in drawn}) > 100
-    assert min(starts) == 0
-    assert max(starts) == 100
+    assert (min(starts), max(starts)) == (0, 100)
     assert abs(sum(starts) / len(starts) - 50) < 3
 
 

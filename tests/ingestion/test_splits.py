@@ -16,6 +16,7 @@ from prism.ingestion.build import make_plan
 from prism.ingestion.listing import Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import assign_splits, list_videos, recording, split_videos
+from tests.ingestion.test_listing import touch
 
 GROUPS = r"_(g\d+)_"
 COUNTS = st.lists(st.integers(1, 40), min_size=2, max_size=5)
@@ -119,10 +120,8 @@ def test_recordings_in_two_splits_are_warned_of_with_the_option_that_keeps_them_
 
 def test_a_list_may_name_recordings_and_they_are_set_apart_whole(tmp_path):
     rows = [f"{label}/{r}{c}.mp4,{label},train,{r}" for label in ("jump", "walk") for r in "pqrst" for c in "12"]
-    for row in (rows := [*rows, "jump/alone.mp4,jump,test,"]):
-        path = tmp_path / row.partition(",")[0]
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
+    rows.append("jump/alone.mp4,jump,test,")
+    touch(tmp_path, *(row.partition(",")[0] for row in rows))
     (tmp_path / "list.csv").write_text("\n".join(["path,label,split,group", *rows]))
     found = homes(assign_splits(list_videos(tmp_path / "list.csv").videos, IngestConfig(val_fraction=0.4)))
     assert Counter(map(tuple, found.values())) == {("train",): 3, ("val",): 2, ("test",): 1}
