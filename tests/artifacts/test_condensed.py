@@ -30,8 +30,7 @@ LABELS = torch.tensor([0, 0, 1])
 
 def arithmetic_frames() -> torch.Tensor:
     """(3, 4, 3, 2, 3) frames in 256ths, exact in every number format; the last video leaves [0, 1]."""
-    values = (torch.arange(3 * 4 * 18) * 37 % 256).float() / 256
-    frames = values.view(3, 4, 3, 2, 3)
+    frames = (torch.arange(3 * 4 * 18) * 37 % 256).float().view(3, 4, 3, 2, 3) / 256
     return torch.cat([frames[:2], frames[2:] * 4 - 1])
 
 
@@ -75,8 +74,7 @@ def test_a_clip_has_the_same_bits_with_any_number_of_threads():
     for number in (1, 3, 8):
         with threads(number):
             shown.append(encoding.render(torch.tensor([0]), Normalisation((0.5,) * 3, (0.25,) * 3), None))
-    assert torch.equal(shown[0], shown[1])
-    assert torch.equal(shown[0], shown[2])
+    assert all(torch.equal(shown[0], other) for other in shown[1:])
 
 
 @pytest.mark.parametrize("storage", DTYPES)
@@ -94,14 +92,12 @@ def test_the_golden_file_can_be_read_by_hand(storage):
         return np.frombuffer(raw, kinds[header[name]["dtype"]]).reshape(header[name]["shape"])
 
     assert array("times").tolist() == [0, 3, 0, 2, 3, 0, 1, 2, 3]
-    assert array("offsets").tolist() == [0, 2, 5, 9]
-    assert array("labels").tolist() == [0, 0, 1]
+    assert (array("offsets").tolist(), array("labels").tolist()) == ([0, 2, 5, 9], [0, 0, 1])
     frames = array("keyframes").astype(np.float64)
     tolerance = 0.0
     if storage == "uint8":
         scale, minimum = array("scale"), array("minimum")
-        assert scale[:5].tolist() == [np.float32(1 / 255)] * 5
-        assert minimum[:5].tolist() == [0.0] * 5
+        assert (scale[:5].tolist(), minimum[:5].tolist()) == ([np.float32(1 / 255)] * 5, [0.0] * 5)
         frames = frames * scale[:, None, None, None] + minimum[:, None, None, None]
         tolerance = scale.max() / 2 * 1.001
     np.testing.assert_allclose(frames, arithmetic_frames()[MASK].numpy(), rtol=0, atol=tolerance)
@@ -123,8 +119,7 @@ def test_the_golden_file_can_be_read_by_hand(storage):
 def signature(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     """The checksum as specified: the metadata without it as sorted JSON, then each tensor's name and bytes."""
     content = {key: value for key, value in metadata.items() if key != "sha256"}
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    digest = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode())
     for name in sorted(arrays):
         digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()
@@ -149,8 +144,7 @@ def sets(draw: st.DrawFn) -> CondensedSet:
 
 @given(sets())
 def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(tmp_path, condensed):
-    path = tmp_path / "set.safetensors"
-    condensed.save(path)
+    condensed.save(path := tmp_path / "set.safetensors")
     loaded = CondensedSet.load(path)
     assert loaded.to_bytes() == condensed.to_bytes() == path.read_bytes()
     assert torch.equal(loaded.render(), condensed.render())
@@ -170,8 +164,7 @@ def test_a_rendered_set_interpolates_between_its_stored_keyframes(condensed):
 
 
 def decoded(frames: torch.Tensor, number_format: str) -> torch.Tensor:
-    stored = as_numbers("dynamic", frames, number_format)
-    return from_numbers("dynamic", stored, torch.arange(len(frames)))
+    return from_numbers("dynamic", as_numbers("dynamic", frames, number_format), torch.arange(len(frames)))
 
 
 frames_of_any_range = st.tuples(st.integers(0, 1000), st.floats(-100, 100), st.floats(1e-3, 100)).map(

@@ -43,8 +43,7 @@ def test_a_set_in_an_encoding_of_one_s_own_is_read_back_and_renders_the_same(sto
     exact = select(store, vpc=2).render()
     torch.testing.assert_close(read.render(), exact[:, ::2].repeat_interleave(2, dim=1))
     assert torch.equal(read.render(torch.tensor([3, 1])), read.render()[[3, 1]])
-    assert read.num_keyframes == 4 * store.num_frames // 2
-    assert read.float32_bytes == 4 * 4 * 4 * 3 * 48 * 48
+    assert (read.num_keyframes, read.float32_bytes) == (4 * store.num_frames // 2, 4 * 4 * 4 * 3 * 48 * 48)
     assert "4 videos, 16 key-frames, 8×48×48, every-second" in repr(read)
 
 

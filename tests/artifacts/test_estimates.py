@@ -206,8 +206,7 @@ def test_sets_of_a_group_that_share_videos_or_networks_are_warned_of(values, say
 
 
 def test_sets_that_no_network_has_made_share_none(recwarn):
-    same = {"iterations": 0, "network_seed": 0}
-    real = [of_subject(one, config=one.subject.config | same) for one in OURS]
+    real = [of_subject(one, config=one.subject.config | {"iterations": 0, "network_seed": 0}) for one in OURS]
     assert prism.lead(real, THEIRS) == prism.lead(OURS, THEIRS)
     assert not recwarn
     # Random clips are chosen by no network: its options tell no sets apart.

@@ -110,9 +110,7 @@ def test_initial_keyframes_are_spread_evenly_from_the_first_frame_to_the_last(nu
     assert mask.shape == (2, num_frames)
     assert torch.equal(mask[0], mask[1])
     times = mask[0].nonzero().flatten()
-    assert len(times) == num_keyframes
-    assert times[0] == 0
-    assert times[-1] == num_frames - 1
+    assert (len(times), times[0], times[-1]) == (num_keyframes, 0, num_frames - 1)
     assert int(times.diff().max()) - int(times.diff().min()) <= 1
 
 
@@ -150,13 +148,11 @@ def test_a_further_keyframe_counts_for_no_more_than_the_one_before_it():
 def test_coarse_colour_keeps_the_luma_of_every_pixel_and_what_has_one_colour(height, width, seed):
     draw = np.random.default_rng(seed)
     images = torch.from_numpy(draw.random((2, 3, height, width)))
-    split_colour, join_colour = keyframes.split_colour, keyframes.join_colour
-    luma, chroma = split_colour(images)
-    assert luma.shape == (2, 1, height, width)
-    assert chroma.shape == (2, 2, (height + 1) // 2, (width + 1) // 2)
-    again = split_colour(join_colour(luma, chroma))[0]
+    luma, chroma = keyframes.split_colour(images)
+    assert (luma.shape, chroma.shape) == ((2, 1, height, width), (2, 2, (height + 1) // 2, (width + 1) // 2))
+    again = keyframes.split_colour(keyframes.join_colour(luma, chroma))[0]
     torch.testing.assert_close(again, luma, atol=1e-6, rtol=0)
-    one_colour = torch.from_numpy(draw.random((1, 3, 1, 1))).expand(1, 3, height, width)
-    torch.testing.assert_close(join_colour(*split_colour(one_colour)), one_colour, atol=1e-6, rtol=0)
+    plain = torch.from_numpy(draw.random((1, 3, 1, 1))).expand(1, 3, height, width)
+    torch.testing.assert_close(keyframes.join_colour(*keyframes.split_colour(plain)), plain, atol=1e-6, rtol=0)
     by_hand = 0.299 * images[:, 0] + 0.587 * images[:, 1] + 0.114 * images[:, 2]
     torch.testing.assert_close(luma[:, 0], by_hand, atol=1e-6, rtol=0)

@@ -171,6 +171,5 @@ def test_what_is_edited_is_refused_for_its_edit_alone(tmp_path):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
-    path = tmp_path / "r.json"
-    path.write_text(HOSTILE[name], encoding="utf-8")
+    (path := tmp_path / "r.json").write_text(HOSTILE[name], encoding="utf-8")
     assert str(path) in refusal_of(ArtifactError, Result.load, path)

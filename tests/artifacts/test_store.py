@@ -14,7 +14,7 @@ import torch
 from conftest import write_store
 from hypothesis import given
 from hypothesis import strategies as st
-from settings import refusal_of
+from settings import contents, refusal_of
 
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
@@ -60,14 +60,12 @@ def write_golden(path: Path) -> None:
 
 def test_the_written_store_is_byte_for_byte_the_golden_one(tmp_path):
     write_golden(tmp_path / "store")
-    for name in ("store.json", "clips.csv", "frames.u8"):
-        assert (tmp_path / "store" / name).read_bytes() == (GOLDEN / name).read_bytes()
+    assert contents(tmp_path / "store") == contents(GOLDEN)
 
 
 def test_the_golden_store_is_read_to_what_made_it():
     store = ClipStore.open(GOLDEN)
-    assert store.classes == ("drehen, links", "größer")
-    assert list(store.sources) == SOURCES
+    assert (store.classes, list(store.sources)) == (("drehen, links", "größer"), SOURCES)
     assert (len(store), store.num_frames, store.size, store.flip) == (6, 2, (2, 3), False)
     assert store.normalisation.mean == (0.25, 0.5, 0.75)
     assert store.labels.tolist() == [0, 0, 1, 1, 0, 1]
@@ -84,8 +82,7 @@ def test_a_pass_holds_one_random_window_of_each_test_video_in_the_order_of_the_t
 
 
 def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, make_store):
-    assert store.splits == ("train", "val", "test")
-    assert store.num_passes == 0
+    assert (store.splits, store.num_passes) == (("train", "val", "test"), 0)
     assert "4 test, 8×" in repr(store)
     assert "no test-random clips" in refusal_of(ArtifactError, store.passes)
     assert "4 test, 8 test-random, 8×" in repr(make_store(random_test_windows=2))
@@ -102,13 +99,12 @@ def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, m
 )
 def test_a_recording_is_named_by_the_source_else_the_path_else_the_video(make_store, paths, pattern, named, found):
     store = make_store(classes=2, test=1)
-    test = [store.sources[i] for i in store.positions("test")]
-    renamed = zip(test, paths, named, strict=True)
-    sources = [replace(source, path=path, recording=name) for source, path, name in renamed]
-    every = [*store.sources[: store.positions("test").start], *sources]
+    start = store.positions("test").start
+    renamed = zip(store.sources[start:], paths, named, strict=True)
+    test = [replace(source, path=path, recording=name) for source, path, name in renamed]
+    every = [*store.sources[:start], *test]
     header = replace(store.header, settings={"group_pattern": pattern})
-    written = clips_csv(every)
-    assert ("recording" in written.partition("\n")[0]) == any(named)
+    assert ("recording" in clips_csv(every).partition("\n")[0]) == any(named)
     assert [name for _, name in ClipStore(store.path, header, every).recordings("test")] == found
 
 
@@ -121,8 +117,7 @@ def test_equal_stores_share_a_fingerprint_and_others_do_not(make_store):
 
 def edit_header(store: Path, **values: Any) -> None:
     """Replace values of store.json; None deletes."""
-    content = json.loads((store / "store.json").read_text(encoding="utf-8"))
-    content.update(values)
+    content = json.loads((store / "store.json").read_text(encoding="utf-8")) | values
     content = {key: value for key, value in content.items() if value is not None}
     (store / "store.json").write_text(json.dumps(content), encoding="utf-8")
 
@@ -179,11 +174,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_store_is_refused_in_one_sentence_that_names_the_part(tmp_path, name):
-    damage, says = DAMAGE[name]
-    store = tmp_path / "store"
-    shutil.copytree(GOLDEN, store)
+@pytest.mark.parametrize(("damage", "says"), DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_store_is_refused_in_one_sentence_that_names_the_part(tmp_path, damage, says):
+    store = shutil.copytree(GOLDEN, tmp_path / "store")
     damage(store)
     said = refusal_of(ArtifactError, ClipStore.open, store)
     assert says in said

@@ -44,8 +44,7 @@ def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, s
     made = select(store, takes=2, vpc=2, storage=storage, output=tmp_path / "set.safetensors")
     read = CondensedSet.load(tmp_path / "set.safetensors")
     assert (len(read), read.takes, read.is_random, read.to_bytes()) == (4, 2, True, made.to_bytes())
-    assert read.num_keyframes == 2 * 4 * store.num_frames
-    assert read.stored_clips == 2 * 4
+    assert (read.num_keyframes, read.stored_clips) == (2 * 4 * store.num_frames, 2 * 4)
     assert read.keyframe_counts.tolist() == [2 * store.num_frames] * 4
     assert torch.equal(read.render(generator=generator(1, "x")), made.render(generator=generator(1, "x")))
     assert "4 videos of 2 takes" in repr(read)
@@ -67,8 +66,7 @@ def test_any_encoding_can_have_takes(tmp_path):
     taken = replace(single, takes=len(single), labels=torch.tensor([0]))
     taken.save(tmp_path / "set")
     read = CondensedSet.load(tmp_path / "set")
-    assert read.to_bytes() == taken.to_bytes()
-    assert read.metadata["encoding"] == "static-dynamic"
+    assert (read.to_bytes(), read.metadata["encoding"]) == (taken.to_bytes(), "static-dynamic")
     assert torch.equal(read.render(), single.render(torch.tensor([0])))
     drawn = {hash_of(read.render(generator=generator(0, "clips", epoch))) for epoch in range(SHOWN)}
     assert len(drawn) == 4 * len(single)
