@@ -187,8 +187,7 @@ def test_a_run_begun_without_an_executor_is_gone_on_with_there_or_forgotten(unev
 def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
     other = unfinished.with_name("other")
     condense(uneven, output=other, **(TINY | {"seed": 5}))
-    whole = CondensedSet.load(other)
-    whole.save(shards_path(unfinished) / "00002.safetensors")
+    CondensedSet.load(other).save(shards_path(unfinished) / "00002.safetensors")
     with pytest.raises(ArtifactError, match=r"00002\.safetensors' belongs to another run: its classes is None"):
         condense(uneven, output=unfinished, executor=executor, resume=True, **TINY)
     assert not unfinished.exists()

@@ -115,9 +115,6 @@ def test_losses_and_rows_that_are_not_one_for_each_class_are_refused(store, care
         condense(store, objective=Careless(**careless), **TINY)
 
 
-NAN = float("nan")
-
-
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -134,14 +131,15 @@ def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(stor
         condense(store, objective=Given(given), output=tmp_path / "set", **TINY)
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "sentence"),
-    [
-        (lambda losses, clips: MatchLoss(losses, clips * NAN), {"lr": 0.0}, "gradients are not finite before"),
-        (lambda losses, clips: MatchLoss(losses * NAN, clips), {}, "'class0' is not finite at iteration 0. Noth"),
-        (lambda losses, clips: MatchLoss(losses, clips, {"mine": NAN}), {}, "iteration 0 is not finite: {'mine'"),
-    ],
-)
+NAN = float("nan")
+NOT_FINITE = [
+    (lambda losses, clips: MatchLoss(losses, clips * NAN), {"lr": 0.0}, "gradients are not finite before"),
+    (lambda losses, clips: MatchLoss(losses * NAN, clips), {}, "'class0' is not finite at iteration 0. Noth"),
+    (lambda losses, clips: MatchLoss(losses, clips, {"mine": NAN}), {}, "iteration 0 is not finite: {'mine'"),
+]
+
+
+@pytest.mark.parametrize(("given", "options", "sentence"), NOT_FINITE)
 def test_an_objective_that_is_not_finite_is_named_with_what_is_not(store, tmp_path, given, options, sentence):
     with pytest.raises(DivergedError, match=sentence) as caught:
         condense(store, objective=Given(given), output=tmp_path / "set", **(TINY | options))
@@ -306,7 +304,6 @@ class Broken(Float32):
 
 def test_a_storage_that_cannot_encode_is_refused_before_the_first_iteration(store, tmp_path, monkeypatch):
     monkeypatch.setattr(Condensation, "step", None)
-    says = r"the storage 'Broken' cannot store key-frames at scale 2: it must hold"
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match="the storage 'Broken' cannot store key-frames at scale 2: it must hold"):
         condense(store, **(TINY | {"keyframe_scale": 2, "storage": Broken(), "output": tmp_path / "set"}))
     assert list(tmp_path.iterdir()) == []

@@ -180,8 +180,7 @@ def test_a_score_is_ideal_for_the_real_means_one_for_their_mean_and_linear_betwe
     means = torch.randn(5, 7, generator=generator(0, "means"))
     ideal, common = MatchScore.of(means, means), MatchScore.of(means.mean(dim=0).expand(5, 7), means)
     assert (ideal.loss, ideal.alignment, ideal.nearest) == (0, pytest.approx(1), 1)
-    assert common.loss == pytest.approx(1, rel=1e-5)
-    assert common.alignment == pytest.approx(0, abs=1e-6)
+    assert (common.loss, common.alignment) == (pytest.approx(1, rel=1e-5), pytest.approx(0, abs=1e-6))
     assert common.nearest == pytest.approx(0.2)
     assert MatchScore.of(0.5 * means + 3, means).alignment == pytest.approx(0.5, rel=1e-5)
     assert MatchScore.of(means.roll(1, dims=0), means).nearest == 0

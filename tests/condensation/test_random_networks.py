@@ -127,8 +127,7 @@ def test_real_clips_are_mirrored_whole_where_that_keeps_the_labels(make_store, f
         for others in (plain, plain.flip(-1))
     )
     assert (is_plain ^ is_mirrored).all()
-    assert is_plain.any()
-    assert is_mirrored.any() == flip
+    assert (is_plain.any(), is_mirrored.any()) == (True, flip)
 
 
 def test_a_held_frame_is_a_random_frame_of_its_own_clip(make_store):
@@ -141,8 +140,7 @@ def test_a_held_frame_is_a_random_frame_of_its_own_clip(make_store):
         ((_, time),) = (real == clip[None, :, :1]).flatten(3).all(dim=3).all(dim=1).nonzero().tolist()
         times.add(time)
     assert len(times) > 2
-    held = networks.class_means(0)
-    assert not torch.equal(numbered(store, batch_real=0).class_means(0), held)
+    assert not torch.equal(numbered(store, batch_real=0).class_means(0), networks.class_means(0))
 
 
 @given(st.integers(2, 5), st.integers(0, 100))
@@ -177,8 +175,7 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows by the number of each network whose class means are computed."""
-    numbers: list[int] = []
-    original = RandomNetworks.compute_means
+    numbers, original = list[int](), RandomNetworks.compute_means
 
     def compute_means(self: RandomNetworks, number: int, held: bool) -> torch.Tensor:
         numbers.extend([number] * (self.name == "network"))

@@ -89,8 +89,7 @@ def test_no_rule_proposes_a_keyframe_again_or_changes_what_it_scores(rule, situa
     gradients, mask = situation
     before = gradients.clone(), mask.clone()
     assert not (decide(rule, gradients, mask, epsilon) & mask).any()
-    assert torch.equal(gradients, before[0])
-    assert torch.equal(mask, before[1])
+    assert all(map(torch.equal, situation, before))
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
@@ -102,8 +101,7 @@ def test_cosines_do_not_depend_on_the_scale_of_the_gradients(scale):
 
 
 def test_a_gradient_of_zero_conflicts_with_nothing():
-    mask = torch.tensor([[True, False, False, True]])
-    still = state_of(torch.zeros(1, 4, 1, 1, 3), mask)
+    still = state_of(torch.zeros(1, 4, 1, 1, 3), torch.tensor([[True, False, False, True]]))
     assert (still.conflict.cosines == 0).all()
     for rule in RULES.registry:
         assert not made(rule).propose(still).any()
