@@ -32,8 +32,7 @@ def score(condensed, store, **options):
 @pytest.fixture
 def trained_seeds(monkeypatch) -> list[int]:
     """The seeds of all networks that were trained, in order."""
-    seeds = []
-    original = module.train
+    seeds, original = list[int](), module.train
 
     def watched(*args: object, **options: object) -> float:
         seeds.append(options["seed"])
@@ -66,8 +65,7 @@ def test_a_set_of_clips_that_tell_the_classes_apart_scores_full_marks(make_store
     frames = np.broadcast_to(shades.reshape(-1, 1, 1, 1, 1), (10, 8, 3, 48, 48))
     store = make_store(train=2, frames=np.ascontiguousarray(frames))
     result = score(select(store), store, width=4, epochs=60)
-    assert result.summary() == (1.0, 0.0, 2)
-    assert result.metrics == ("top1",)
+    assert (result.summary(), result.metrics) == ((1.0, 0.0, 2), ("top1",))
 
 
 def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path):
@@ -76,8 +74,7 @@ def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path
     subject, data = result.subject, result.data
     assert (subject.kind, subject.path, subject.num_videos) == ("condensed", "set.safetensors", 4)
     assert (data.fingerprint, data.split, data.num_clips, data.num_classes) == (store.fingerprint, "test", 4, 2)
-    assert data.train_float32_bytes == 8 * 8 * 3 * 48 * 48 * 4
-    assert result.label == "my row"
+    assert (data.train_float32_bytes, result.label) == (8 * 8 * 3 * 48 * 48 * 4, "my row")
     assert score(chosen, store, label=2026).label == "2026"
     assert Result.load(tmp_path / "result.json") == result
 
@@ -183,8 +180,7 @@ def test_what_cannot_be_scored_is_refused_before_training(store, chosen, tmp_pat
         score(chosen, store, output=tmp_path / "r.json", epochs=10**9)
     score(chosen, store, output=tmp_path / "r.json", overwrite=True)
     again = score(chosen, store, output=tmp_path / "r.json", overwrite=True, resume=True, lr=0.02)
-    assert again.config["lr"] == 0.02
-    assert len(Result.load(tmp_path / "r.json").runs) == 2
+    assert (again.config["lr"], len(Result.load(tmp_path / "r.json").runs)) == (0.02, 2)
 
 
 @pytest.mark.parametrize(
@@ -239,9 +235,8 @@ def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_pa
     assert [run.seed for run in Result.load(tmp_path / "r.json").runs] == [0, 1]
     resumed = score(chosen, store, seeds=3, output=tmp_path / "r.json", resume=True)
     assert without_seconds(resumed) == without_seconds(uninterrupted)
-    kept = Result.load(tmp_path / "r.json")
-    assert kept == resumed
-    assert replace(kept, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
+    assert Result.load(tmp_path / "r.json") == resumed
+    assert replace(resumed, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
 
 
 def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chosen, tmp_path, trained_seeds):
@@ -276,11 +271,10 @@ def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(st
     with pytest.raises(ArtifactError, match=r"its data\.fingerprint is '[0-9a-f]{64}', not '[0-9a-f]{64}'"):
         score(select(store), make_store(seed=1), **resumed)
     # The same options and the same size, but other frames.
-    brighter = altered(source=select(store).source)
-    same = set_of(torch.ones(2, 8, 3, 48, 48), source=select(store).source)
-    score(brighter, store, seeds=1, output=tmp_path / "other.json")
+    score(altered(source=select(store).source), store, seeds=1, output=tmp_path / "other.json")
+    brighter = set_of(torch.ones(2, 8, 3, 48, 48), source=select(store).source)
     with pytest.raises(ArtifactError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
-        score(same, store, output=tmp_path / "other.json", resume=True)
+        score(brighter, store, output=tmp_path / "other.json", resume=True)
     found = Result.load(tmp_path / "r.json")
     older = replace(found, provenance=found.provenance | {"torch": "1.0"})
     parted = replace(found, data=replace(found.data, recordings=()), runs=(replace(found.runs[0], hits=()),))

@@ -100,8 +100,7 @@ def test_a_network_is_the_same_as_an_object_and_by_its_name_and_is_recorded(room
     by_name = evaluate(chosen, roomy, model=NAME, **TINY)
     torch.manual_seed(99)
     by_object = evaluate(chosen, roomy, model=Own, **TINY)
-    assert scores(by_name) == scores(by_object)
-    assert by_name.config == by_object.config
+    assert (scores(by_name), by_name.config) == (scores(by_object), by_object.config)
     assert by_name.config["model"] == NAME
 
 

@@ -25,8 +25,7 @@ def test_no_score_depends_on_the_number_of_threads_or_of_networks_side_by_side(r
     found = []
     for num_threads, workers in [(1, 1), (2, 1), (1, 2), (2, None)]:
         with threads(num_threads):
-            result = train_on_all(roomy, workers=workers, seeds=2)
-            found.append(without_seconds(result))
+            found.append(without_seconds(train_on_all(roomy, workers=workers, seeds=2)))
     assert all(runs == found[0] for runs in found)
     assert len({run.train_loss for run in found[0]}) == 2
 
