@@ -134,6 +134,7 @@ def report(
     /,
     *,
     output: Annotated[Path, OUTPUT, Help("Page to write (.html).")],
+    over: Annotated[str, Help("Label of a row; leads over it stand beside those over the floor.")] = "",
     run: Running = LOCAL,
 ) -> None:
     """Make one self-contained page of results: table, plots, and the condensed videos playing.
@@ -144,8 +145,8 @@ def report(
 
     from prism.reports.page import load_results, summary_tables
 
-    page = prism.report(results, output, overwrite=run.overwrite)
-    for table, cautions in summary_tables(load_results(results)):
+    page = prism.report(results, output, overwrite=run.overwrite, over=over)
+    for table, cautions in summary_tables(load_results(results), over):
         Console().print(table)
         for caution in cautions:
             say(caution)

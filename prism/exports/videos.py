@@ -197,7 +197,7 @@ def decoded(data: bytes) -> Tensor:
     return torch.from_numpy(frames).permute(0, 3, 1, 2) / 255
 
 
-SMALLEST_TILE, CAPTION, GAP = 96, 14, 4
+FONT, SMALLEST_TILE, CAPTION, GAP = "DejaVu Sans", 96, 14, 4
 """Pixels: side below which videos are enlarged by a whole factor; height of a caption; gap between tiles."""
 PALETTE_PIXELS = 130_000
 """Most pixels from which the palette is made: all pixels of 101 classes would take many minutes."""
@@ -246,7 +246,7 @@ def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
 
 def _sheet(condensed: CondensedSet) -> np.ndarray:
     """The frames of a sheet about as wide as high, (T, H, W, 3) uint8."""
-    tiles, font, captions = [], ImageFont.truetype(_font(), 11), _captions(condensed.classes)
+    tiles, font, captions = [], ImageFont.truetype(font_manager.findfont(FONT), 11), _captions(condensed.classes)
     for video, label in enumerate(condensed.labels.tolist()):
         clip = as_levels(condensed.render(torch.tensor([video]))[0])
         factor = math.ceil(SMALLEST_TILE / max(clip.shape[1:3]))
@@ -265,11 +265,7 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
     return np.concatenate(rows, axis=1)
 
 
-def _font() -> str:
-    return font_manager.findfont("DejaVu Sans")
-
-
 def _captions(classes: Sequence[str]) -> list[str]:
     """The name of each class, or its number if the font lacks a letter of the name."""
-    letters = FT2Font(_font()).get_charmap().keys()
+    letters = FT2Font(font_manager.findfont(FONT)).get_charmap().keys()
     return [n if set(map(ord, n)) <= letters else str(label) for label, n in enumerate(map(printable, classes))]

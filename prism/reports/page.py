@@ -24,11 +24,11 @@ from prism.reports.text import Sheet, counted, grouped, in_seconds, terminal_tab
 from prism.reports.videos import Gallery, find_sets, find_store, gallery_of
 
 SECONDS_PER_FRAME = 0.125
-ON_TERMINAL = ("set", "lead over the floor", "clips", "stored clips", "on disk")
-"""Columns that fit 80 characters beside the leading score."""
+ON_TERMINAL = ("set", "clips", "stored clips", "on disk")
+"""Columns that fit 80 characters beside the leading score and a lead."""
 
 
-def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool = False) -> Path:
+def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool = False, over: str = "") -> Path:
     """Write a page that shows results and the sets behind them.
 
     The page works offline, runs no script, is the same for the same files, and names what is missing or changed.
@@ -38,9 +38,10 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
             stores are found relative to the file.
         output: the HTML file.
         overwrite: replace an output.
+        over: the label of a row, over which the leads of the others are shown beside those over the floor.
 
     Raises:
-        ConfigError: `results` is empty or no list, or the output has another ending.
+        ConfigError: `results` is empty or no list, no result has the label, or the output has another ending.
         ArtifactError: a result file is missing or damaged.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
@@ -48,10 +49,12 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
     if output.suffix.lower() not in ("", ".html", ".htm"):
         raise ConfigError(f"output '{output}' would be a page in HTML. Choose a name that ends in .html.")
     loaded = load_results(results)
+    if over not in ("", *(labels := sorted({one.label for one in loaded}))):
+        raise ConfigError(f"over = {over!r}, but the results are {', '.join(labels)}.")
     with lock(output):
         named = [one.locate(path) for one in loaded for path in (one.subject.path, one.data.path) if path]
         check_output_file(output, overwrite, [*results, *named])
-        write_atomically(output, build_page(loaded).encode())
+        write_atomically(output, build_page(loaded, over=over).encode())
     return output
 
 
@@ -63,8 +66,8 @@ def load_results(paths: Sequence[str | Path]) -> list[Result]:
     return [Result.load(path) for path in {path.resolve(): path for path in places}.values()]
 
 
-def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
-    sections = build_sections(results)
+def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = (), over: str = "") -> str:
+    sections = build_sections(results, over)
     tiles = [tile for section in sections for some in section.gallery.values() for tile in some]
     rules = [resources.files("prism.reports").joinpath("page.css").read_text(encoding="utf-8")]
     # One animation for each number of frames; nothing but numbers is added to the style sheet.
@@ -103,7 +106,7 @@ class Section:
     details: list[tuple[Result, dict[str, list[tuple[str, str]]]]]
 
 
-def build_sections(results: Sequence[Result]) -> list[Section]:
+def build_sections(results: Sequence[Result], over: str = "") -> list[Section]:
     """A section for each data set; rows that must not be compared are in different groups of the section."""
     ordered = sorted(results, key=lambda one: (one.data.path, one.label, str(one.file)))
     sections = list[Section]()
@@ -117,16 +120,16 @@ def build_sections(results: Sequence[Result]) -> list[Section]:
         name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path
         facts = [store.contents] if store else []
         facts.append(f"fingerprint {part[0].data.fingerprint[:12]}, a digest of all clips, labels and splits")
-        groups, details = [_group(rows) for rows in tables], [(one, _details(one)) for one in part]
+        groups, details = [_group(rows, over) for rows in tables], [(one, _details(one)) for one in part]
         sections.append(Section(name, " · ".join(facts), no_store + no_sets, groups, gallery, notes, details))
     return sections
 
 
-def _group(rows: list[Row]) -> Sheet:
+def _group(rows: list[Row], over: str) -> Sheet:
     data, protocol = rows[0].first.data, rows[0].first.protocol
     title = f"Scored on the {data.split} split ({counted(data.num_clips, 'clip')}), protocol {protocol}"
     about = [plot_of_rows(rows)], marks_of(rows), conclusion_of(rows)
-    return Sheet(title, notes_on(rows), columns_of(rows), rows, *about)
+    return Sheet(title, notes_on(rows, over), columns_of(rows, over), rows, *about)
 
 
 def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
@@ -148,14 +151,15 @@ def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def summary_tables(results: Iterable[Result]) -> list[tuple[Table, list[str]]]:
+def summary_tables(results: Iterable[Result], over: str = "") -> list[tuple[Table, list[str]]]:
     """Tables for a terminal, each with its cautions: one for each network and group of comparable results."""
     found, ordered = [], sorted(results, key=lambda one: (one.data.path, one.group))
     tables = [rows_of(some) for some in grouped(ordered, lambda one: one.group)]
     for rows in (some for table in tables for some in grouped(table, lambda row: row.network)):
         first = rows[0].first
         leading = f"{HEADINGS[first.metrics[0]]} %"
-        columns = [column for column in columns_of(rows) if column.heading in (*ON_TERMINAL, leading)]
+        shown = (*ON_TERMINAL, leading, f"lead over {over or 'the floor'}")
+        columns = [column for column in columns_of(rows, over) if column.heading in shown]
         place = [PurePath(first.data.path).name, first.data.split, first.protocol, rows[0].network]
         chance = f"{100 * first.data.chance[first.metrics[0]]:.3g}"
         below = f"{', '.join(place)}; chance {chance} %; mean ± error over sets (sets × networks) or networks (n)"

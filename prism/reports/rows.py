@@ -123,18 +123,24 @@ def best_of(rows: Sequence[Row]) -> Row | None:
     return max(several or sets, key=lambda row: row.sample.mean, default=None)
 
 
-def lead_over_floor(row: Row, rows: Sequence[Row]) -> Estimate | None:
-    """The lead over as many random clips under the same network (the smallest of several); None if unknown."""
-    floors = [other for other in rows if other.role == "floor" and other.budget == row.budget and other is not row]
-    leads = [lead for floor in floors if (lead := row.sample.lead(floor.sample))]
+def lead_over(row: Row, rows: Sequence[Row], label: str = "") -> Estimate | None:
+    """The smallest lead over the rows of a label, by default the floors, under the same network; None if unknown.
+
+    Those with as many clips are preferred; a floor must have as many.
+    """
+    rivals = [one for one in rows if one is not row and one.network == row.network]
+    rivals = [one for one in rivals if (one.first.label == label if label else one.role == "floor")]
+    alike = [one for one in rivals if one.budget == row.budget] or (rivals if label else [])
+    leads = [lead for one in alike if (lead := row.sample.lead(one.sample))]
     return min(leads, key=lambda lead: lead.mean, default=None)
 
 
-def columns_of(rows: Sequence[Row]) -> list[Column]:
-    """The columns of a table; network, stored clips and lead are left out if they show nothing."""
+def columns_of(rows: Sequence[Row], over: str = "") -> list[Column]:
+    """The columns of a table; network, stored clips and leads are left out if they show nothing."""
     is_silent = {
         "network": len({row.network for row in rows}) == 1,
-        LEAD: not any(lead_over_floor(row, rows) for row in rows),
+        LEAD: not any(lead_over(row, rows) for row in rows),
+        f"lead over {over}": not over,
         STORED: not any(row.has_takes for row in rows),
     }
     leading, *others = rows[0].first.metrics
@@ -142,7 +148,8 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
         Column("set", lambda row: row.name, False),
         Column("network", lambda row: row.network, False),
         Column(f"{HEADINGS[leading]} %", lambda row: row.sample.in_percent),
-        Column(LEAD, lambda row: str(lead_over_floor(row, rows) or "–"), wraps=True),
+        Column(LEAD, lambda row: str(lead_over(row, rows) or "–"), wraps=True),
+        Column(f"lead over {over}", lambda row: str(lead_over(row, rows, over) or "–"), wraps=True),
         *(
             Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: sample_of(row.results, metric).in_percent)
             for metric in others
@@ -174,7 +181,7 @@ COSTS = (
 """Columns with the costs of sets and of training."""
 
 
-def notes_on(rows: Sequence[Row]) -> list[str]:
+def notes_on(rows: Sequence[Row], over: str = "") -> list[str]:
     """Explanations of the numbers of rows, and cautions."""
     data, protocol = rows[0].first.data, rows[0].first.protocol
     chance = f"{100 * data.chance[rows[0].first.metrics[0]]:.3g}"
@@ -184,10 +191,11 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
     )
     one = "or of one set over its networks (networks), which says nothing of the next set"
     notes = [f"Accuracies in percent after the last epoch; a guess scores {chance}. {counts} each), {one}."]
-    if leads := list(filter(None, (lead_over_floor(row, rows) for row in rows))):
-        said = "A lead is over the floor with as many clips and the same network, in points, with a 95 % interval"
-        over = "over pairs of one seed, and over test recordings where results know their hits"
-        notes.append(f"{said} {over}; – where seeds differ, or there is one set.")
+    leads = [lead for row in rows for of in {"", over} if (lead := lead_over(row, rows, of))]
+    if leads or over:
+        said = "Leads are over rows of the same network (the floor: with as many clips), in points, with a 95 %"
+        of = "interval over pairs of one seed, and over test recordings where results know their hits"
+        notes.append(f"{said} {of}; – where seeds differ, or there is one set.")
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
     notes += cautions_on(rows)
@@ -226,7 +234,7 @@ def conclusion_of(rows: Sequence[Row]) -> str:
     mean, said = best.sample.mean, ""
     for role, word, sign in (("floor", "above", 1), ("ceiling", "below", -1)):
         if role in limits:
-            limit, lead = limits[role].sample.mean, lead_over_floor(best, rows) if role == "floor" else None
+            limit, lead = limits[role].sample.mean, lead_over(best, rows) if role == "floor" else None
             so = word if sign * mean > sign * limit else f"not {word}"
             if lead and lead.interval and lead.interval[0] <= 0 <= lead.interval[1]:
                 so = "not separated from"

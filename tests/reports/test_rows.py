@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from exhibits import Exhibit, load
-from settings import of_subject
+from settings import of_subject, refusal_of
 
 import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result, Subject
-from prism.errors import ArtifactError
-from prism.reports.page import build_page, load_results, summary_tables
-from prism.reports.rows import best_of, cautions_on, columns_of, conclusion_of, lead_over_floor, notes_on, rows_of
+from prism.errors import ArtifactError, ConfigError
+from prism.reports.page import build_page, load_results, report, summary_tables
+from prism.reports.rows import best_of, cautions_on, columns_of, conclusion_of, lead_over, notes_on, rows_of
 from prism.reports.text import grouped
 
 OURS = {0: (0.5, 0.6), 1: (0.6, 0.7), 2: (0.9, 1.0)}
@@ -27,16 +27,16 @@ def exhibit(tmp_path) -> Exhibit:
 
 def made(exhibit: Exhibit, method: str, scores: dict[int, tuple[float, ...]], **changes: Any) -> list[Path]:
     """Results of sets of these seeds, each scored by networks of its own."""
-    own, label = changes.pop("own", {}), changes.pop("label", method)
+    own, label, num = changes.pop("own", {}), changes.pop("label", method), changes.pop("num", 2)
     return [
         exhibit.save(
-            Subject(*names, method, 2, 4, 100, 400, {"vpc": 1, "seed": seed, **own}, names[1], 2),
+            Subject(*names, method, num, 4, 100, 400, {"vpc": 1, "seed": seed, **own}, names[1], num),
             label,
             shares=shares,
             **{"first_seed": 10 * seed, **changes},
         )
         for seed, shares in scores.items()
-        for names in [("condensed", f"{method}{seed}")]
+        for names in [("condensed", f"{method}{seed}{num}")]
     ]
 
 
@@ -49,7 +49,7 @@ def test_a_set_counts_once_and_leads_by_what_prism_lead_says(exhibit):
     assert best is found[1]
     assert best.sample.means == pytest.approx({0: 0.55, 1: 0.65, 2: 0.95})
     assert best.sample.in_percent == "71.7 ± 12.0 (3 × 2)"
-    assert lead_over_floor(best, found) == prism.lead(ours, floor)
+    assert lead_over(best, found) == prism.lead(ours, floor)
     texts = [[column.text(row) for column in columns_of(found)[:3]] for row in found]
     lead = str(prism.lead(ours, floor))
     assert texts == [["random (floor)", "28.3 ± 1.7 (3 × 2)", "–"], ["prism", "71.7 ± 12.0 (3 × 2)", lead]]
@@ -83,7 +83,7 @@ def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
     found = rows_of([*load(made(exhibit, "prism", OURS)), *more, *other])
     best = best_of(found)
     assert best is not None
-    assert lead_over_floor(best, found) is None
+    assert lead_over(best, found) is None
 
 
 def test_copies_and_networks_of_several_sets_are_named(exhibit):
@@ -110,6 +110,19 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
     alone = build_page(load_results(paths[:1]))
     assert "The best row is" in alone
     assert "sets of a row" not in alone
+
+
+def test_rows_lead_the_row_that_is_named_with_as_many_clips_if_there_is_one(exhibit):
+    ours, rival = made(exhibit, "prism", OURS), made(exhibit, "herding", FLOOR)
+    more = made(exhibit, "herding", {0: (0.9, 0.9), 1: (0.8, 0.9), 2: (0.9, 1.0)}, own={"vpc": 2}, num=4)
+    page = report([*ours, *rival, *more], exhibit.folder / "page.html", over="herding").read_text()
+    assert page.count(f">{prism.lead(ours, rival)}<") == 1
+    alone = rows_of(load([*ours, *more]))
+    (row,) = [row for row in alone if row.first.label == "prism"]
+    assert lead_over(row, alone, "herding").mean == pytest.approx(row.sample.mean - 0.9)
+    assert not any("lead over" in column.heading for column in columns_of(alone))
+    says = "over = 'k-center', but the results are herding, prism."
+    assert refusal_of(ConfigError, report, [*ours, *rival], exhibit.folder / "a.html", over="k-center") == says
 
 
 @pytest.mark.parametrize(
@@ -143,7 +156,7 @@ def test_the_conclusion_lies_on_the_scale(exhibit):
     )
     floor = {0: (0.8, 0.6), 1: (0.5, 0.7), 2: (0.6, 0.7)}
     level = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", floor))]
-    lead = lead_over_floor((rows := rows_of(level))[-1], rows)
+    lead = lead_over((rows := rows_of(level))[-1], rows)
     assert lead.interval[0] < 0 < lead.interval[1]
     assert f"not separated from the floor (65.0 % in 100 B; {lead})" in conclusion_of(rows)
     # A floor of more clips is that of other sets.
