@@ -208,7 +208,4 @@ def with_options(config: AnyOptions, options: Mapping[str, Any], others: Collect
     for key in options.keys() - known.keys():
         guess = nearest(key, [*known, *others], lambda name: f"{config.section}.{name}" if name in known else name)
         raise ConfigError(f"unknown key '{config.section}.{key}'.{guess}")
-    given = [(known[name].parts, value) for name, value in options.items() if not known[name].problem(value)]
-    # The options of a new part win over those of the run, as later options do over earlier ones.
-    brought = {key for kind, value in given if kind for key in kind.options_of(value) if key in known}
-    return replace(config, **({key: known[key].default for key in brought} | dict(options)))
+    return replace(config, **options)

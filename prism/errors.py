@@ -7,6 +7,9 @@ exception is a defect of PRISM and shows its traceback.
 import difflib
 from collections.abc import Callable, Iterable
 
+AGAIN = "Run the same command again, with --resume where it has one."
+"""Advice after what stops a run but loses nothing; `--resume` also starts what had not begun."""
+
 
 class PrismError(Exception):
     """Base of every error that a user can cause, or has to know about."""

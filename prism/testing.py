@@ -117,11 +117,12 @@ def check_method(method: Any, store: ClipStore | str | Path) -> None:
         assert setup.start(CPU).render().requires_grad, "rendered clips must be differentiable in what is trained"
 
 
-def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
+def check_network(network: Any, num_frames: int = 8, size: int | tuple[int, int] = 48) -> None:
     """Check that a network embeds and classifies each clip alone, draws from its generator, and has gradients."""
     with _without_global_draws():
+        size = (size, size) if isinstance(size, int) else size  # A run gives height and width.
         one, other = (build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2))
-        clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
+        clips = torch.randn((4, 3, num_frames, *size), generator=generator(0, "clips")).requires_grad_()
         check_output(one, "embed", embeddings := one.embed(clips), clips)
         check_output(one, "forward", logits := one(clips), clips)
         is_finite = bool(embeddings.isfinite().all() and logits.isfinite().all())
@@ -136,7 +137,7 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
         assert bool(gradient.any() and gradient.isfinite().all()), said
         use_generator(one, generator(0, "dropout"))
         loss = cross_entropy(one.train()(clips), torch.tensor([0, 1, 2, 0]))
-        found = torch.autograd.grad(loss, list(one.parameters()), materialize_grads=True)
+        found = torch.autograd.grad(loss, [p for p in one.parameters() if p.requires_grad], materialize_grads=True)
         assert any(bool(g.any()) for g in found), "the logits must be differentiable in the weights"
 
 

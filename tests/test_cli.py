@@ -15,6 +15,7 @@ from settings import command, printed
 from prism.artifacts.condensed import CondensedSet
 from prism.cli import app
 from prism.config import described
+from prism.errors import AGAIN
 from prism.machine.progress import note
 from prism.recipes import SECTIONS, shipped_recipes
 from prism.selection.select import select
@@ -231,7 +232,7 @@ def test_sigterm_ends_a_verb_without_a_journal_as_ctrl_c_does(tmp_path):
     command = ["export", str(condensed), "-o", str(tmp_path / "out" / "export"), "--to", "tensors"]
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
     assert done.returncode == 130
-    assert done.stderr.splitlines()[-1:] == ["prism: interrupted. Run the same command again."]
+    assert done.stderr.splitlines()[-1:] == [f"prism: interrupted. {AGAIN}"]
     # It has taken its half of a folder with it.
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_dir()]
 

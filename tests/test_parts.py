@@ -190,12 +190,6 @@ def test_an_option_that_a_part_shares_with_the_verb_is_recorded_once_with_the_ve
         assert RULES.make(config.rule, config).epsilon == 0.1
 
 
-def test_a_part_that_replaces_another_brings_its_options():
-    before = Config(rule=Theirs(epsilon=0.2))
-    assert with_options(before, {"rule": Theirs(epsilon=0.1)}).epsilon == 0.1
-    assert with_options(before, {"rule": "ours"}).epsilon == 0.2
-
-
 def test_a_class_gets_the_options_of_the_verb_and_its_own_defaults_for_the_rest():
     assert made(Theirs, epsilon=0.2) == made(f"{HERE}:Theirs", epsilon=0.2) == Theirs(0.2, 0.5)
 

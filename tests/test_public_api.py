@@ -6,10 +6,13 @@ import re
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
 from settings import printed
 
 import prism
@@ -39,6 +42,44 @@ def test_a_signal_waits_for_the_import_of_what_a_name_brings(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         _ = prism.condense
     assert done == ["prism.condensation.condense"]
+
+
+@contextmanager
+def with_float64():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+SETTINGS = {
+    "float64": with_float64,
+    "autocast": partial(torch.autocast, "cpu", dtype=torch.bfloat16),
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "another device": partial(torch.device, "meta"),
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_settings_of_pytorch_in_a_program_change_no_result(make_store, tmp_path, settings):
+    def made_in(folder):
+        store, small = make_store(), {"width": 2, "device": "cpu"}
+        condensed = prism.condense(store, batch_real=2, iterations=2, output=folder / "set", **small)
+        scored = prism.evaluate(condensed, store, epochs=1, seeds=1, output=folder / "result.json", **small)
+        prism.select(store, method="herding", epochs=1, output=folder / "chosen", **small)
+        prism.export(condensed, folder / "tensors", to="tensors")
+        prism.report([folder / "result.json"], folder / "page.html")
+        prism.load(folder / "set")
+        return scored, [(folder / name).read_bytes() for name in ("set", "chosen", "tensors/clips.safetensors")]
+
+    for name in ("inside", "outside"):
+        (tmp_path / name).mkdir()
+    with settings():
+        inside, files = made_in(tmp_path / "inside")
+    outside, others = made_in(tmp_path / "outside")
+    assert ([run.scores for run in inside.runs], files) == ([run.scores for run in outside.runs], others)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from prism.cli import run
 from prism.condensation.by_class import run_path
 from prism.condensation.objectives import Objective
 from prism.condensation.options import OBJECTIVES
-from prism.errors import ArtifactError, ClipError, ConfigError, OutputError, PrismError, SourceError
+from prism.errors import AGAIN, ArtifactError, ClipError, ConfigError, OutputError, PrismError, SourceError
 from prism.ingestion import pool
 from prism.ingestion.load import VideoDataset
 from prism.ingestion.options import IngestConfig
@@ -197,7 +197,7 @@ def test_a_gpu_is_taken_by_its_number(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "code", "says"),
     [
-        (KeyboardInterrupt(), 130, "interrupted. Run the same command again."),
+        (KeyboardInterrupt(), 130, f"interrupted. {AGAIN}"),
         (OSError(28, "No space left on device"), 1, "'standard output' cannot be used: No space left on device."),
         (PermissionError(13, "Permission denied", "/x"), 1, "'/x' cannot be used: Permission denied."),
     ],

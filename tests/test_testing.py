@@ -109,6 +109,20 @@ class Overflowing(Colours):
         return super().embed(clips) * float("nan")
 
 
+class Tall(Colours):
+    """Takes height and width, and trains its classifier alone."""
+
+    def __init__(self, size, **shape):
+        height, width = size
+        super().__init__(size=size, **shape)
+        self.layer = torch.nn.Linear(height, width).requires_grad_(False)
+
+
+@pytest.mark.parametrize("size", [48, (48, 64)])
+def test_a_network_gets_height_and_width_and_may_freeze_layers(size):
+    testing.check_network(Tall, size=size)
+
+
 def made(base, **methods):
     return type("Made", (base,), methods)
 

@@ -1,5 +1,6 @@
 """Labelled clips in memory, the conversion of their pixels to a network's input, and augmentations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,9 +99,10 @@ class Clips:
         """Height and width in pixels."""
         return self.frames.shape[3], self.frames.shape[4]
 
-    def subset(self, positions: Tensor | list[int]) -> "Clips":
+    def subset(self, positions: Tensor | Sequence[int]) -> "Clips":
         """The clips at the given positions, in that order, or where a mask is True."""
-        return Clips(self.frames[positions], self.labels[positions], self.classes)
+        index = positions if isinstance(positions, Tensor) else list(positions)
+        return Clips(self.frames[index], self.labels[index], self.classes)
 
 
 def _type_of(values: object) -> torch.dtype | str:

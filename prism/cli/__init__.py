@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from prism.cli import verbs
 from prism.cli.commands import app, verbs_with
-from prism.errors import PrismError
+from prism.errors import AGAIN, PrismError
 from prism.machine.devices import keep_freed_memory, set_environment
 from prism.machine.text_io import printable
 
@@ -33,7 +33,7 @@ def run(command: Callable[[], Any]) -> int:
         if isinstance(error, UnknownOptionError) and (others := verbs_with(error.token.keyword or "")):
             text = f"{error.token.keyword} is an option of prism {', '.join(others)}, not of this verb."
     except KeyboardInterrupt:
-        text, code = "interrupted. Run the same command again.", 130
+        text, code = f"interrupted. {AGAIN}", 130
     except BrokenPipeError:
         # The reader of our output has closed it, such as `| head`; the unread rest must not raise at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -134,7 +134,7 @@ def report(
     /,
     *,
     output: Annotated[Path, OUTPUT, Help("Page to write (.html).")],
-    over: Annotated[str, Help("Label of a row; leads over it stand beside those over the floor.")] = "",
+    over: Annotated[str, Help("Label of a row, over which leads are shown, too.")] = "",
     run: Running = LOCAL,
 ) -> None:
     """Make one self-contained page of results: table, plots, and the condensed videos playing.

@@ -1,11 +1,7 @@
 """Condensation in shares of the classes, which an executor computes side by side and which are joined to one set.
 
-    .SET.shards/run.json                          identity of the run
-    .SET.shards/00003.safetensors                 videos of the share from class 3 on, a set of its own
-    .SET.shards/00003.safetensors.telemetry.jsonl telemetry of the share
-    .SET.shards/.00003.safetensors.checkpoint     checkpoint of the share while it is condensed
-
-Where a worker is lost, another one resumes its share from the checkpoint.
+Each share is a set of its own in `.SET.shards` (docs/formats.md). Where a worker is lost, another one resumes its
+share from the checkpoint.
 """
 
 import shutil

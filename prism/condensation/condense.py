@@ -25,7 +25,7 @@ from prism.condensation.recorder import RunRecorder, check_free, checkpoint_path
 from prism.condensation.videos import suggest_lower_lr
 from prism.config import chosen
 from prism.errors import ConfigError, DivergedError
-from prism.machine.devices import deterministic, explained, give_back_freed_memory, pick_device
+from prism.machine.devices import deterministic, explained, give_back_freed_memory, pick_device, plain_torch
 from prism.machine.executors import stop_signal
 from prism.machine.files import lock
 from prism.machine.progress import note, progress_bar
@@ -36,6 +36,7 @@ LOW_ALIGNMENT, GOOD_ALIGNMENT, LARGE_ALIGNMENT = 0.3, 0.7, 2.0
 """Alignment (1 is ideal) below which and above which a set is poor, and between them from where on it is good."""
 
 
+@plain_torch()
 def condense(
     store: ClipStore | str | Path,
     config: CondenseConfig | None = None,
@@ -109,13 +110,14 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
                 condensed = finished_set(setup, loop, source)
                 if held_out is not None:
                     condensed = scored(condensed, held_out)
+                data = condensed.to_bytes() if recorder else b""
             except BaseException as error:
                 # A custom storage may fail, which must not cost the iterations.
                 if recorder is not None and not isinstance(error, DivergedError):
                     recorder.save_checkpoint()
                 raise
             if recorder is not None:
-                recorder.finish(condensed)
+                recorder.finish(condensed, data)
     return condensed
 
 
@@ -166,18 +168,20 @@ def finished_set(setup: Setup, loop: Condensation, source: dict[str, Any]) -> Co
 def sentence_of(condensed: CondensedSet) -> str:
     """Text on the score of a finished set under held-out networks, with a caution where the score is poor."""
     score = MatchScore(**condensed.source["unseen"])
-    is_low = score.alignment < LOW_ALIGNMENT or score.nearest <= 1 / len(condensed.classes)
-    is_large = score.alignment > LARGE_ALIGNMENT
+    is_low, is_large = score.alignment < LOW_ALIGNMENT, score.alignment > LARGE_ALIGNMENT
+    guessed = " (guesses have as many)" * (score.nearest <= 1 / len(condensed.classes))
+    config = condensed.source["config"]
     reading = "poor" if is_low or is_large else "good" if score.alignment >= GOOD_ALIGNMENT else "fair"
     said = f"On {HeldOutNetworks.NUM} networks that it was not trained on: "
     said += f"alignment {score.alignment:.2f} ({reading}; 1 is ideal), "
-    said += f"{score.nearest:.0%} of the classes nearest to themselves, loss {score.loss:.2f}× between-class."
+    said += f"{score.nearest:.0%} of the classes nearest to themselves{guessed}, "
+    said += f"loss {score.loss:.2f}× between-class."
     if is_large:
         return f"{said}\nCaution: the videos differ far more than their classes. Try a smaller learning rate."
-    if not (is_low and condensed.source["config"]["iterations"]):
+    if not ((is_low or guessed) and config["iterations"]):
         return said
     rates = METHODS.resolve(condensed.source["method"])[0].other_rates
-    if condensed.source["config"]["lr"]:
+    if config["lr"]:
         rates = rates.replace("--relative-lr", "--lr")
     return f"{said}\nCaution: the videos say little of their classes. Try more --iterations or {rates}."
 

@@ -24,7 +24,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.random_networks import BLOCK, RandomNetworks
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import KeyFrameVideos, Method, Trainable, Videos, check_storable
-from prism.errors import ConfigError, DivergedError
+from prism.errors import AGAIN, ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed, computing, stoppable
 from prism.machine.progress import Advance, no_progress, note, progress_bar
@@ -147,7 +147,7 @@ class Setup:
         num, epochs, device = self.objective.trained, self.objective.epochs, pick_device(run.device)
         if num and self.config.iterations:
             bar = progress_bar("Training networks", num * epochs, "epochs", enabled=run.progress)
-            said = "stopped; networks that are trained are kept. Run the same command to continue."
+            said = f"stopped; networks that are trained are kept. {AGAIN}"
             with stoppable(said), bar as advance, computing(run, num) as executor:
                 train = partial(self.trained, device, advance=advance)
                 if run.executor is not None:
@@ -246,8 +246,9 @@ def check_first_use(loop: Condensation) -> MatchLoss:
     """The losses of iteration 0, without a step; a ConfigError where a part returns the wrong type or shape."""
     store, config, classes = loop.networks.store, loop.config, loop.networks.classes
     network, clips, shape = loop.networks.draw(0), loop.render(), (store.num_frames, 3, *store.size)
-    wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with gradient"
+    wanted = f"finite clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with gradient"
     is_whole = isinstance(clips, Tensor) and clips.requires_grad and clips.shape[1:] == shape
+    is_whole = is_whole and bool(clips.isfinite().all())
     _require(METHODS, config.method, wanted, clips, is_whole and len(clips) > 0 and not len(clips) % len(classes))
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
     check_output(network, "embed", network.embed(some), some)
@@ -303,7 +304,7 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
     if run.executor is not None:
         keep = partial(_keep_elsewhere, networks.store, networks.config, run.device, networks.name, block)
     done = total - block * len(missing)
-    stopped = "stopped; class means that are done are kept. Run the same command to continue."
+    stopped = f"stopped; class means that are done are kept. {AGAIN}"
     with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
         for need, name in completed(run.executor, keep, missing):
             # A worker with another device gives its files other names.

@@ -130,12 +130,12 @@ class RunRecorder:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         write_atomically(self.checkpoint, safetensors.torch.save(tensors, {"prism": canonical_json(content)}))
 
-    def finish(self, condensed: CondensedSet) -> None:
-        """Save the set under its final name and remove the checkpoint."""
+    def finish(self, condensed: CondensedSet, data: bytes) -> None:
+        """Save the bytes of the set under its final name and remove the checkpoint."""
         if score := condensed.source.get("unseen"):
             self.telemetry.write("unseen", iteration=self.loop.iteration, **score)
         ends = {"seconds": round(self.seconds, 3), "peak_memory_bytes": peak_memory_bytes()}
         self.telemetry.write("end", **ends, keyframes=condensed.keyframe_counts.tolist())
         self.telemetry.sync()
-        write_atomically(self.output, condensed.to_bytes())
+        write_atomically(self.output, data)
         discard(self.checkpoint)

@@ -16,7 +16,7 @@ from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import ConfigError, DivergedError
 from prism.evaluation.options import EvaluateConfig
-from prism.machine.devices import deterministic, pick_device
+from prism.machine.devices import deterministic, pick_device, plain_torch
 from prism.machine.executors import completed, computing, end_where_stopped, stoppable
 from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.progress import Advance, no_progress, note, progress_bar
@@ -34,6 +34,7 @@ NUM_WINDOWS, TEST_BATCH = 3, 64
 """Protocol wang2024: number of random windows that are scored of each test video, and clips per scored batch."""
 
 
+@plain_torch()
 def evaluate(
     condensed: CondensedSet | str | Path | None,
     data: ClipStore | str | Path,

@@ -16,6 +16,7 @@ from prism.config import as_path, chosen
 from prism.errors import ConfigError
 from prism.exports.options import FORMATS, ExportConfig
 from prism.exports.videos import Format, sheet_of
+from prism.machine.devices import plain_torch
 from prism.machine.files import (
     check_output_file,
     check_output_folder,
@@ -59,6 +60,7 @@ def _loss(psnr: float) -> str:
     return f"The PSNR to the clips of the set is {psnr:.1f} dB."
 
 
+@plain_torch()
 def export(
     condensed: CondensedSet | ClipStore | str | Path,
     output: str | Path,

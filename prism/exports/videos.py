@@ -213,8 +213,7 @@ class Gif(Format):
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         frames, data = _sheet(condensed), io.BytesIO()
-        # One palette for all frames, so that still parts do not flicker. With median cut, Pillow's default, some
-        # pixels of a noisy set are 100 levels off; with this method at most 27.
+        # One palette for all frames, so that still parts do not flicker; by median cut more colours are far off.
         pixels = frames.reshape(-1, 3)
         some = Image.fromarray(pixels[np.random.default_rng(0).integers(len(pixels), size=(1, PALETTE_PIXELS))])
         how = {"palette": some.quantize(256, method=Image.Quantize.MAXCOVERAGE), "dither": Image.Dither.NONE}
@@ -253,8 +252,8 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
         clip = clip.repeat(factor, axis=1).repeat(factor, axis=2)
         height, width = clip.shape[1:3]
         paper = Image.new("RGB", (width + GAP, CAPTION + height + GAP), "white")
-        caption = captions[label]
-        while font.getlength(caption) > width:
+        caption = captions[label][:width]
+        while len(caption) > 1 and font.getlength(caption) > width:
             caption = caption.removesuffix("…")[:-1] + "…"
         ImageDraw.Draw(paper).text((0, 0), caption, "black", font)
         tiles.append(np.repeat(np.asarray(paper)[None], len(clip), axis=0))
@@ -268,4 +267,4 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
 def _captions(classes: Sequence[str]) -> list[str]:
     """The name of each class, or its number if the font lacks a letter of the name."""
     letters = FT2Font(font_manager.findfont(FONT)).get_charmap().keys()
-    return [n if set(map(ord, n)) <= letters else str(label) for label, n in enumerate(map(printable, classes))]
+    return [n if set(map(ord, n)) <= letters else f"#{label}" for label, n in enumerate(map(printable, classes))]

@@ -57,14 +57,15 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
 
 
 def _each(items: Any) -> Iterator[Any]:
-    # The base class of iterable data sets of PyTorch has a `__getitem__`, which fails.
-    if isinstance(items, Iterable):
-        return iter(items)
-    # Only the length ends many data sets: an index beyond it may give anything.
-    if hasattr(items, "__getitem__") and hasattr(items, "__len__"):
+    # Only the length ends many data sets: an index beyond it may give anything. Those of PyTorch that can only be
+    # iterated have a `__getitem__` as well, which fails.
+    is_endless = any(kind.__name__ == "IterableDataset" for kind in type(items).__mro__)
+    if hasattr(items, "__getitem__") and hasattr(items, "__len__") and not is_endless:
         return map(items.__getitem__, range(len(items)))
-    kind = type(items).__name__
-    raise SourceError(f"the source is of type {kind}, but it must be a folder, a list or a data set.")
+    if not isinstance(items, Iterable):
+        kind = type(items).__name__
+        raise SourceError(f"the source is of type {kind}, but it must be a folder, a list or a data set.")
+    return iter(items)
 
 
 def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str, str]:

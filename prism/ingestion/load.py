@@ -17,6 +17,7 @@ from prism.config import as_path, described, with_options
 from prism.errors import ConfigError, nearest
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
+from prism.machine.devices import plain_torch
 from prism.machine.randomness import generator
 
 OutputFormat = Literal["CTHW", "TCHW", "THWC"]
@@ -106,6 +107,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         return (self._transform(video) if self._transform else video), self.targets[index]
 
 
+@plain_torch()
 def load(path: str | Path, **options: Any) -> VideoDataset:
     """Open a condensed set, a store or a folder of videos as a PyTorch data set.
 

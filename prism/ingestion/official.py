@@ -5,6 +5,7 @@ docs/datasets.md shows the trees. A name in a list is never opened as a path: it
 under the source, so no list can reach a file outside of the source.
 """
 
+import json
 import os
 import re
 from abc import abstractmethod
@@ -27,7 +28,6 @@ from prism.ingestion.listing import (
     videos_under,
     without_suffixes,
 )
-from prism.machine.text_io import parse_json, typed
 
 VALIDATION_IS_TEST = "The validation videos of this data set are the test split, as in the literature."
 Listed = tuple[str, str, str]
@@ -123,9 +123,12 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _json(path: Path, kind: type) -> Any:
     try:
-        return typed(kind, parse_json(read_list(path)), path.name)
-    except ValueError as error:
-        raise SourceError(f"'{path}' is not a {kind.__name__} in JSON: {error}.") from None
+        content = json.loads(read_list(path))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
+    if not isinstance(content, kind):
+        raise SourceError(f"'{path}' must have a {kind.__name__} in JSON, got a {type(content).__name__}.")
+    return content
 
 
 @dataclass(frozen=True)

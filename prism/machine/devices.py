@@ -5,6 +5,7 @@ import ctypes
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,12 +131,29 @@ def deterministic(device: "torch.device") -> Iterator[None]:
             cudnn.deterministic, cudnn.benchmark = chosen
 
 
+@contextlib.contextmanager
+def plain_torch() -> Iterator[None]:
+    """PyTorch as a program finds it, whatever the caller has set: float32 on the CPU, gradients, no autocast."""
+    import torch
+
+    dtype, autocast = torch.get_default_dtype(), partial(torch.autocast, enabled=False)
+    here = contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+    torch.set_default_dtype(torch.float32)
+    try:
+        with here, torch.inference_mode(False), torch.enable_grad(), autocast("cpu"), autocast("cuda"):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+
+
 def rounding(device: "torch.device") -> list[str | bool]:
-    """Settings that, beside the versions, decide how a device rounds: its type; of a GPU its name and TF32."""
+    """Settings that, beside the versions, decide how a device rounds: type and precisions; of a GPU its name."""
     import torch
 
     if device.type != "cuda":
-        return [device.type]
+        parts = [getattr(torch.backends.mkldnn, name, None) for name in ("conv", "matmul", "rnn")]
+        chosen = [getattr(part, "fp32_precision", "none") for part in parts]
+        return [device.type, *(chosen if {*chosen} - {"none", "ieee"} else [])]
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
     # PyTorch before 2.9 has one setting for all of cuDNN; later versions refuse to read it if its parts differ.
     if hasattr(cudnn, "conv"):

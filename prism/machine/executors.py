@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prism.errors import ConfigError, EngineError, Interrupted
+from prism.errors import AGAIN, ConfigError, EngineError, Interrupted
 from prism.machine.devices import deterministic, pick_device
 from prism.machine.provenance import versions
 from prism.machine.run import Run
@@ -48,7 +48,7 @@ def completed(
         # An error of Dask, by name, because Dask need not be installed.
         if isinstance(error, BrokenExecutor | CancelledError) or type(error).__name__ == "KilledWorker":
             lost = f"the executor lost what it was to compute ({type(error).__name__})"
-            raise EngineError(f"{lost}. Run the same command again to go on.") from None
+            raise EngineError(f"{lost}. {AGAIN}") from None
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, ModuleNotFoundError):
             cause = cause.__cause__

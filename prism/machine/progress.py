@@ -26,8 +26,8 @@ def is_watched() -> bool:
 
 
 def _is_terminal() -> bool:
-    # A program without a console has no stderr.
-    return sys.stderr is not None and sys.stderr.isatty()
+    # A program without a console has no stderr, and a logger in its place may be no file.
+    return bool(getattr(sys.stderr, "isatty", bool)())
 
 
 @contextmanager

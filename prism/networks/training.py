@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Standardisation, flip_at_random, mirror, shift_at_random, to_model_input
-from prism.errors import DivergedError
+from prism.errors import AGAIN, DivergedError
 from prism.machine.devices import explained, send
 from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import generator
@@ -26,7 +26,7 @@ Draw = Callable[[Generator], Clips]
 within_memory = partial(
     explained,
     "--width, or where there is one --hidden or --batch-size",
-    "Run the same command again, with --resume where it has one.",
+    AGAIN,
 )
 
 

@@ -15,11 +15,12 @@ from rich.table import Table
 
 from prism.artifacts.results import HEADINGS, Result
 from prism.config import as_list, as_path
-from prism.errors import ConfigError
+from prism.errors import ConfigError, nearest
+from prism.machine.devices import plain_torch
 from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.text_io import printable
 from prism.reports.plots import marks_of, plot_of_rows
-from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
+from prism.reports.rows import LEAD, Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.text import Sheet, counted, grouped, in_seconds, terminal_table
 from prism.reports.videos import Gallery, find_sets, find_store, gallery_of
 
@@ -28,6 +29,7 @@ ON_TERMINAL = ("set", "clips", "stored clips", "on disk")
 """Columns that fit 80 characters beside the leading score and a lead."""
 
 
+@plain_torch()
 def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool = False, over: str = "") -> Path:
     """Write a page that shows results and the sets behind them.
 
@@ -38,7 +40,7 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
             stores are found relative to the file.
         output: the HTML file.
         overwrite: replace an output.
-        over: the label of a row, over which the leads of the others are shown beside those over the floor.
+        over: the label of a row, over which the leads of the others are shown, too.
 
     Raises:
         ConfigError: `results` is empty or no list, no result has the label, or the output has another ending.
@@ -50,7 +52,8 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
         raise ConfigError(f"output '{output}' would be a page in HTML. Choose a name that ends in .html.")
     loaded = load_results(results)
     if over not in ("", *(labels := sorted({one.label for one in loaded}))):
-        raise ConfigError(f"over = {over!r}, but the results are {', '.join(labels)}.")
+        known = ", ".join(map(repr, labels))
+        raise ConfigError(f"over = {over!r}, but the labels of the results are {known}.{nearest(over, labels)}")
     with lock(output):
         named = [one.locate(path) for one in loaded for path in (one.subject.path, one.data.path) if path]
         check_output_file(output, overwrite, [*results, *named])
@@ -158,7 +161,7 @@ def summary_tables(results: Iterable[Result], over: str = "") -> list[tuple[Tabl
     for rows in (some for table in tables for some in grouped(table, lambda row: row.network)):
         first = rows[0].first
         leading = f"{HEADINGS[first.metrics[0]]} %"
-        shown = (*ON_TERMINAL, leading, f"lead over {over or 'the floor'}")
+        shown = (*ON_TERMINAL, leading, f"lead over “{over}”" if over else LEAD)
         columns = [column for column in columns_of(rows, over) if column.heading in shown]
         place = [PurePath(first.data.path).name, first.data.split, first.protocol, rows[0].network]
         chance = f"{100 * first.data.chance[first.metrics[0]]:.3g}"

@@ -124,9 +124,9 @@ def best_of(rows: Sequence[Row]) -> Row | None:
 
 
 def lead_over(row: Row, rows: Sequence[Row], label: str = "") -> Estimate | None:
-    """The smallest lead over the rows of a label, by default the floors, under the same network; None if unknown.
+    """The smallest lead over rows of a label and the same network, with as many clips if there are such.
 
-    Those with as many clips are preferred; a floor must have as many.
+    Without a label over floors, which must have as many clips. None if no row has sets of the same seeds.
     """
     rivals = [one for one in rows if one is not row and one.network == row.network]
     rivals = [one for one in rivals if (one.first.label == label if label else one.role == "floor")]
@@ -140,7 +140,7 @@ def columns_of(rows: Sequence[Row], over: str = "") -> list[Column]:
     is_silent = {
         "network": len({row.network for row in rows}) == 1,
         LEAD: not any(lead_over(row, rows) for row in rows),
-        f"lead over {over}": not over,
+        f"lead over “{over}”": not over,
         STORED: not any(row.has_takes for row in rows),
     }
     leading, *others = rows[0].first.metrics
@@ -149,7 +149,7 @@ def columns_of(rows: Sequence[Row], over: str = "") -> list[Column]:
         Column("network", lambda row: row.network, False),
         Column(f"{HEADINGS[leading]} %", lambda row: row.sample.in_percent),
         Column(LEAD, lambda row: str(lead_over(row, rows) or "–"), wraps=True),
-        Column(f"lead over {over}", lambda row: str(lead_over(row, rows, over) or "–"), wraps=True),
+        Column(f"lead over “{over}”", lambda row: str(lead_over(row, rows, over) or "–"), wraps=True),
         *(
             Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: sample_of(row.results, metric).in_percent)
             for metric in others
@@ -193,9 +193,11 @@ def notes_on(rows: Sequence[Row], over: str = "") -> list[str]:
     notes = [f"Accuracies in percent after the last epoch; a guess scores {chance}. {counts} each), {one}."]
     leads = [lead for row in rows for of in {"", over} if (lead := lead_over(row, rows, of))]
     if leads or over:
-        said = "Leads are over rows of the same network (the floor: with as many clips), in points, with a 95 %"
-        of = "interval over pairs of one seed, and over test recordings where results know their hits"
-        notes.append(f"{said} {of}; – where seeds differ, or there is one set.")
+        said = (
+            "Leads are over rows of the same network (the floor: with as many clips), the smallest of several, in"
+        )
+        of = "points, with a 95 % interval over pairs of one seed, and over test recordings where hits are known"
+        notes.append(f"{said} {of}; – without such pairs.")
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
     notes += cautions_on(rows)
@@ -234,7 +236,7 @@ def conclusion_of(rows: Sequence[Row]) -> str:
     mean, said = best.sample.mean, ""
     for role, word, sign in (("floor", "above", 1), ("ceiling", "below", -1)):
         if role in limits:
-            limit, lead = limits[role].sample.mean, lead_over(best, rows) if role == "floor" else None
+            limit, lead = limits[role].sample.mean, best.sample.lead(limits[role].sample)
             so = word if sign * mean > sign * limit else f"not {word}"
             if lead and lead.interval and lead.interval[0] <= 0 <= lead.interval[1]:
                 so = "not separated from"
@@ -242,5 +244,6 @@ def conclusion_of(rows: Sequence[Row]) -> str:
             said += f", {so} the {role} ({100 * limit:.1f} % in {_on_disk(limits[role])}{ahead})"
     chance = best.first.data.chance[best.first.metrics[0]]
     said += "" if mean > chance else f", not above chance ({100 * chance:.3g} %)"
+    which = "row of several sets" if len(best.sample.scores) > 1 else "set"
     score = f"{HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} % in {_on_disk(best)}"
-    return f"The best row is “{best.name}”: {score}{said}."
+    return f"The best {which} is “{best.name}”: {score}{said}."

@@ -80,7 +80,7 @@ class Sheet:
 
 def markdown(sheet: Sheet) -> str:
     lines = [
-        [column.heading for column in sheet.columns],
+        [_for_markdown(column.heading) for column in sheet.columns],
         ["---:" if column.is_number else "---" for column in sheet.columns],
         *([_for_markdown(column.text(row)) for column in sheet.columns] for row in sheet.rows),
     ]
@@ -96,15 +96,19 @@ def _for_markdown(text: str) -> str:
 
 def terminal_table(columns: Sequence[Column], rows: Sequence[Any], notes: Sequence[str]) -> Table:
     """Rows as a table for a terminal, with notes below it."""
-    # rich reads markup in a plain str, and names chosen by users could contain it.
+
+    def short(text: str) -> Text:
+        # rich reads markup in a plain str, and names chosen by users could contain it.
+        shown = printable(text)
+        return Text(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…")
+
     caption = Text("\n".join(map(printable, notes)), "table.caption")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
     for column in columns:
         side = "right" if column.is_number else "left"
-        table.add_column(column.heading, justify=side, no_wrap=column.is_number and not column.wraps)
+        table.add_column(short(column.heading), justify=side, no_wrap=column.is_number and not column.wraps)
     for row in rows:
-        texts = (printable(column.text(row)) for column in columns)
-        table.add_row(*(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…") for text in texts))
+        table.add_row(*(short(column.text(row)) for column in columns))
     return table
 
 

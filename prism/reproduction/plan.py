@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.estimates import Estimate, Sample, sample_of
-from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.options import CondenseConfig
@@ -53,14 +52,9 @@ class ScoreStep:
     label: str
 
     @property
-    def file_label(self) -> str:
-        """The label in the result's file, which another table may have begun; else this table's."""
-        return Result.load(self.path).label if self.path.exists() else self.label
-
-    @property
     def command(self) -> str:
         what = [str(self.made.path)] if self.made else ["--train", str(self.store.path)]
-        places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.file_label, "--resume"]
+        places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.label, "--resume"]
         return shlex.join(["prism", "evaluate", *what, *places, *as_arguments(self.config)])
 
 

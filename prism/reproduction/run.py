@@ -16,6 +16,7 @@ from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
 from prism.errors import BusyError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
+from prism.machine.devices import plain_torch
 from prism.machine.files import lock, write_atomically
 from prism.machine.progress import note
 from prism.machine.provenance import check_same_run
@@ -28,6 +29,7 @@ from prism.selection.options import SelectConfig
 from prism.selection.select import select
 
 
+@plain_torch()
 def reproduce(
     name: str,
     data: Sequence[ClipStore | str | Path],
@@ -136,7 +138,8 @@ def _run(step: SetStep | ScoreStep, done: Done, run: Run) -> None:
             if step.made is not None and step.made.path in done.failures:
                 return
             condensed, train = (step.made.path, None) if step.made else (None, store)
-            evaluate(condensed, store, step.config, how, train=train, label=step.file_label)
+            label = Result.load(step.path).label if step.path.exists() else step.label
+            evaluate(condensed, store, step.config, how, train=train, label=label)
         elif isinstance(step.config, SelectConfig):
             select(store, step.config, replace(run, output=step.path, executor=None))
         else:

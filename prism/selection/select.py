@@ -13,8 +13,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict
-from prism.errors import ConfigError
-from prism.machine.devices import explained, pick_device
+from prism.errors import AGAIN, ConfigError
+from prism.machine.devices import explained, pick_device, plain_torch
 from prism.machine.files import check_output_file, discard, lock, write_atomically
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import versions
@@ -25,6 +25,7 @@ from prism.selection.methods import Selection
 from prism.selection.options import SELECTIONS, SelectConfig
 
 
+@plain_torch()
 def select(
     store: ClipStore | str | Path, config: SelectConfig | None = None, run: Run | None = None, **options: Any
 ) -> CondensedSet:
@@ -47,13 +48,14 @@ def select(
     takes = config.takes or int(store.counts("train").min()) // config.vpc
     store.require_vpc(config.vpc * takes, "select.vpc · select.takes")
     storage = STORAGES.make(config.storage, config)
-    with lock(run.path), explained("--width", "Run the same command again."):
+    with lock(run.path):
         if run.path is not None:
             check_output_file(run.path, run.overwrite, [store.path])
         clips = store.clips("train")
         # A storage that cannot encode is refused before the first step.
         storage.with_frames(as_pixels(clips.frames[:1]))
-        chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
+        with explained("--width", AGAIN):
+            chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
         # Class by class, which spares memory; a custom encoding need not know how to join them.
         parts = chosen.chunk(len(store.classes)) if STORAGES.is_builtin(config.storage) else [chosen]
         encodings = [storage.with_frames(as_pixels(clips.frames[p])) for p in parts]

@@ -47,6 +47,19 @@ def test_a_set_in_an_encoding_of_one_s_own_is_read_back_and_renders_the_same(sto
     assert "4 videos, 16 key-frames, 8×48×48, every-second" in repr(read)
 
 
+class Labelled(EverySecond):
+    NAME: ClassVar = "labelled"
+    TENSORS: ClassVar = {"levels": (torch.uint8, 5), "labels": (torch.uint8, 5)}
+
+    def encode(self, frames, mask, scale=1):
+        return dict.fromkeys(self.TENSORS, (frames * 255).round().byte())
+
+
+def test_an_encoding_has_no_tensor_of_the_name_of_the_labels(store):
+    with pytest.raises(ConfigError, match="its tensor 'labels' has the name of the labels of a set"):
+        select(store, storage=Labelled())
+
+
 def test_an_encoding_is_never_read_without_being_named(thrifty, tmp_path):
     thrifty.save(tmp_path / "set")
     said = refusal(tmp_path / "set")

@@ -7,6 +7,7 @@ import torch
 from conftest import CrashingAt
 from settings import PAPER, load_telemetry
 
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.condense import condense
@@ -131,7 +132,6 @@ def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(stor
         condense(store, objective=Given(given), output=tmp_path / "set", **TINY)
 
 
-NAN = float("nan")
 NOT_FINITE = [
     (lambda losses, clips: MatchLoss(losses, clips * NAN), {"lr": 0.0}, "gradients are not finite before"),
     (lambda losses, clips: MatchLoss(losses * NAN, clips), {}, "'class0' is not finite at iteration 0. Noth"),
@@ -228,16 +228,30 @@ class Sideways(Grey):
         return videos
 
 
+NAN = float("nan")
+
+
+class Spoiled(Grey):
+    """Not finite from the start."""
+
+    def start(self, store, config, device, classes):
+        videos = super().start(store, config, device, classes)
+        videos.render = lambda iteration: Greys.render(videos, iteration) * NAN
+        return videos
+
+
 @pytest.mark.parametrize(
     ("method", "sentence"),
     [
+        (Spoiled(), r"Spoiled' must give finite clips \(n, 8"),
         (Nothing(), "Nothing' must give Videos from start, got a NoneType"),
         (heedless([0, 0, 1, 1]), "Heedless' must give the labels .*, got a list"),
         (heedless(torch.tensor([0, 1, 0, 1])), r"must give the labels \[0, 0, 1, 1\], one class after the other"),
         (heedless(torch.tensor([0, 0, 1, 1]), 9), r"Heedless' must give a mask \(V, T\) = \(4, 8\), got \(4, 9\)"),
         (
             Sideways(),
-            r"Sideways' must give clips \(n, 8, 3, 48, 48\), as many of each of 2 classes, with gradient, got \(",
+            r"Sideways' must give finite clips \(n, 8, 3, 48, 48\), as many of each of 2 classes, "
+            r"with gradient, got \(",
         ),
     ],
 )
@@ -293,6 +307,19 @@ def test_a_storage_that_fails_at_the_end_loses_no_iteration(store, tmp_path, mon
     monkeypatch.setattr(Failing, "is_mended", True)
     monkeypatch.setattr(Condensation, "step", None)
     resumed = condense(store, resume=True, **options)
+    monkeypatch.undo()
+    assert torch.equal(resumed.render(), condense(store, **TINY).render())
+
+
+def test_a_set_that_cannot_be_written_loses_no_iteration(store, tmp_path, monkeypatch):
+    options = TINY | {"output": tmp_path / "set"}
+    with monkeypatch.context() as broken:
+        broken.setattr(CondensedSet, "to_bytes", lambda condensed: b"" + condensed)
+        with pytest.raises(TypeError):
+            condense(store, **options)
+    monkeypatch.setattr(Condensation, "step", None)
+    resumed = condense(store, resume=True, **options)
+    assert len(load_telemetry(telemetry_path(tmp_path / "set"))["end"]) == 1
     monkeypatch.undo()
     assert torch.equal(resumed.render(), condense(store, **TINY).render())
 

@@ -23,7 +23,7 @@ from prism.condensation import prepare
 from prism.condensation.condense import condense
 from prism.condensation.objectives import DistributionMatching
 from prism.condensation.random_networks import BLOCK, Chunk, DrawnAhead, RandomNetworks, between_class_energy
-from prism.errors import ConfigError, Interrupted
+from prism.errors import AGAIN, ConfigError, Interrupted
 from prism.machine.randomness import generator
 from prism.machine.run import Run
 from prism.networks.build import build
@@ -263,7 +263,7 @@ def test_a_stopped_run_keeps_the_blocks_that_are_done(make_store, monkeypatch):
         return original(self, number, held)
 
     monkeypatch.setattr(RandomNetworks, "compute_means", compute_means)
-    with pytest.raises(Interrupted, match="Run the same command to continue"):
+    with pytest.raises(Interrupted, match=AGAIN):
         setup_of(store, width=2, batch_real=2, iterations=40).precompute(Run(device="cpu"))
     assert len(list(store.path.glob("cache/means-*"))) == 1
 

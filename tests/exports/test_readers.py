@@ -14,6 +14,7 @@ from settings import set_of
 
 from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.sparse import Float32
 from prism.condensation.condense import condense
 from prism.exports import videos
 from prism.exports.export import export
@@ -181,13 +182,13 @@ def test_a_sheet_of_a_store_shows_clips_of_each_class_and_split(make_store, tmp_
 
 def test_a_sheet_has_the_letters_of_a_class_or_its_number(chosen, tmp_path):
     names = ("größer ελληνικά", "サーフィン", "\U0001f3c4")
-    assert videos._captions(names) == [names[0], "1", "2"]
+    assert videos._captions(names) == [names[0], "#1", "#2"]
     export(replace(chosen, classes=names), tmp_path / "sheet.gif", to="gif")
 
 
 def test_a_sheet_of_a_store_keeps_the_split_of_a_class_without_letters(make_store):
     store = make_store(classes=["a", "サーフィン"], train=1, val=0, test=1)
-    assert videos.sheet_of(store, 1).classes == ("train, a", "train, 1", "test, a", "test, 1")
+    assert videos.sheet_of(store, 1).classes == ("train, a", "train, #1", "test, a", "test, #1")
 
 
 def test_a_caption_ends_with_its_video(chosen):
@@ -195,6 +196,8 @@ def test_a_caption_ends_with_its_video(chosen):
     long, less, short = (videos._sheet(replace(chosen, classes=(name, "b", "c"))) for name in names)
     assert np.array_equal(long, less)
     assert not np.array_equal(long, short)
+    narrow = replace(chosen, encoding=Float32().with_frames(torch.zeros(6, 4, 3, 96, 8), torch.ones(6, 4) > 0))
+    assert videos._sheet(narrow).shape[0] == 4
 
 
 def test_every_take_is_a_video(make_store, tmp_path):

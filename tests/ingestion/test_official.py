@@ -299,8 +299,8 @@ FAULTY: dict[tuple[str, str], list[tuple[str, str]]] = {
         (HEAD, "of which no video can be used: 1 ('air drumming')."),
     ],
     ("ssv2", "something-something-v2-train.json"): [
-        ("[", "is not a list in JSON: Expecting value"),
-        ("{}", "train.json' is not a list in JSON: 'something-something-v2-train.json' is {}."),
+        ("[", "is not a JSON file: Expecting value"),
+        ("{}", "train.json' must have a list in JSON, got a dict."),
         ('[5, {"id": "1"}]', f"has {NO_VIDEO}: 2 (entry 1, entry 2 'None')."),
         ('[{"id": "1", "template": "Eating [x]"}]', "(entry 1 'Eating [x]')."),
     ],

@@ -20,7 +20,7 @@ from prism.artifacts.results import Result
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.condense import condense
 from prism.condensation.recorder import checkpoint_path, shards_path
-from prism.errors import DivergedError, EngineError
+from prism.errors import AGAIN, DivergedError, EngineError
 from prism.evaluation.evaluate import evaluate
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
@@ -193,7 +193,7 @@ def test_a_cluster_that_does_not_answer_is_refused_in_one_sentence():
 
 
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
-    says = r"lost what it was to compute \(BrokenProcessPool\)\. Run the same command again to go on\."
+    says = rf"lost what it was to compute \(BrokenProcessPool\)\. {AGAIN}"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         for _ in ("as it dies", "afterwards"):
             with pytest.raises(EngineError, match=says):

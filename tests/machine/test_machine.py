@@ -137,8 +137,9 @@ def test_python_shows_progress_where_somebody_sees_it(monkeypatch, capsys):
     assert not Run().progress
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert Run().progress
-    monkeypatch.setattr(sys, "stderr", None)
-    assert (Run().progress, progress.note("careful"), capsys.readouterr().out) == (False, None, "")
+    for stand_in in (None, SimpleNamespace(write=len, flush=list)):
+        monkeypatch.setattr(sys, "stderr", stand_in)
+        assert (Run().progress, progress.note("careful"), capsys.readouterr().out) == (False, None, "")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -68,12 +68,12 @@ def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_tabl
     words = Words(page).text
     for text in ("90.0 ± 5.8 (3)", "6 (3.00)", "a guess scores 50.", "subset (floor)", "full (ceiling)"):
         assert text in words
-    said = words[words.index("The best row is") :]
-    assert said.startswith("The best row is “PRISM”: top-1 50.0 ± 5.8 (3) % in 18.")
+    said = words[words.index("The best set is") :]
+    assert said.startswith("The best set is “PRISM”: top-1 50.0 ± 5.8 (3) % in 18.")
     assert said.partition("KiB")[2].startswith(
         ", above the floor (30.0 % in 12 KiB), below the ceiling (90.0 % in 48 KiB), not above chance (50 %)."
     )
-    assert page.index("The best row is") < page.index('class="gallery"') < page.index('<table class="results">')
+    assert page.index("The best set is") < page.index('class="gallery"') < page.index('<table class="results">')
     assert "<h1>store</h1>" in page
     header = exhibit.folder / "store" / "store.json"
     header.write_text(header.read_text().replace('"settings": {}', '"settings": {"name": "Moving signs"}'))

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from exhibits import Exhibit, load
+from rich.console import Console
 from settings import of_subject, refusal_of
 
 import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result, Subject
 from prism.errors import ArtifactError, ConfigError
+from prism.machine.text_io import printable
 from prism.reports.page import build_page, load_results, report, summary_tables
 from prism.reports.rows import best_of, cautions_on, columns_of, conclusion_of, lead_over, notes_on, rows_of
 from prism.reports.text import grouped
@@ -73,7 +75,7 @@ def test_what_was_made_or_scored_otherwise_stands_apart(exhibit, changes):
     loaded = load_results([first, *other])
     parts = grouped(loaded, lambda one: one.group)
     assert [len(one.results) for some in parts for one in rows_of(some)] == [1, 1]
-    assert "The best row is" in build_page(loaded)
+    assert "The best set is" in build_page(loaded)
 
 
 def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
@@ -103,13 +105,27 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
         own = replace(Result.load(exhibit.of_set(made_set)).subject, config={"vpc": 1, "seed": seed})
         paths.append(exhibit.save(own, "ours", shares=shares, first_seed=10 * seed))
     page = build_page(load_results([*paths, *made(exhibit, "random", FLOOR)]))
-    assert "The best row is “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
+    assert "The best row of several sets is “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
     assert "set0" in page.partition('class="gallery"')[2].partition("<h3>")[0]
     assert "(set1)" not in page
     assert "Of the sets of a row the first one is shown." in page
     alone = build_page(load_results(paths[:1]))
-    assert "The best row is" in alone
+    assert "The best set is" in alone
     assert "sets of a row" not in alone
+
+
+@pytest.mark.parametrize("label", ["[bold]<b>x</b>[/nope]", "[small]", "a\nb|c"])
+def test_a_label_of_any_letters_heads_a_column_of_leads(exhibit, label):
+    results = load([*made(exhibit, "prism", OURS), *made(exhibit, "herding", FLOOR, label=label)])
+    ((table, _),) = summary_tables(results, label)
+    (console := Console(record=True, width=200)).print(table)
+    assert f"lead over “{printable(label)}”" in console.export_text()
+
+
+def test_the_headline_compares_with_the_floor_that_it_quotes(exhibit):
+    floors = [*made(exhibit, "random", FLOOR), *made(exhibit, "random", {3: (0.9, 1.0)}, label="other")]
+    said = conclusion_of(rows_of(load([*made(exhibit, "prism", OURS), *floors])))
+    assert said.endswith(", not above the floor (95.0 % in 100 B).")
 
 
 def test_rows_lead_the_row_that_is_named_with_as_many_clips_if_there_is_one(exhibit):
@@ -121,7 +137,7 @@ def test_rows_lead_the_row_that_is_named_with_as_many_clips_if_there_is_one(exhi
     (row,) = [row for row in alone if row.first.label == "prism"]
     assert lead_over(row, alone, "herding").mean == pytest.approx(row.sample.mean - 0.9)
     assert not any("lead over" in column.heading for column in columns_of(alone))
-    says = "over = 'k-center', but the results are herding, prism."
+    says = "over = 'k-center', but the labels of the results are 'herding', 'prism'."
     assert refusal_of(ConfigError, report, [*ours, *rival], exhibit.folder / "a.html", over="k-center") == says
 
 

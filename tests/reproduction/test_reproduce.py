@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -395,14 +394,6 @@ def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
     assert command(*words[1:], "--device", "cpu") == 0
     (first,) = (tmp_path / "out").rglob(step.path.name)
     assert first.read_bytes() == step.path.read_bytes()
-
-
-@pytest.mark.usefixtures("made")
-def test_a_command_goes_on_with_a_result_that_another_table_has_begun(store, tiny, tmp_path):
-    lines = plan(exhibit("table6b"), [store], tmp_path / "out", scale="small", recipes=[tiny])
-    (step,) = next(line.scores for line in lines if line.cell.name == "prism")
-    assert step.label != (begun := Result.load(step.path).label)
-    assert shlex.join(["--label", begun]) in step.command
 
 
 @pytest.fixture

@@ -155,6 +155,8 @@ class Encoding(ABC):
 def problem_of(encoding: Encoding, num_videos: int) -> str | None:
     """The first problem with the tensors of an untrusted encoding of V videos, in words; or None."""
     expected, tensors = dict(encoding.TENSORS), encoding.tensors
+    if "labels" in expected:
+        return "its tensor 'labels' has the name of the labels of a set"
     for name, (dtype, _) in encoding.TENSORS.items():
         if dtype is None and name in tensors and tensors[name].dtype == torch.uint8:
             expected |= dict.fromkeys(range_names(name), (torch.float32, 1))

@@ -83,7 +83,7 @@ class KeyFrameEncoding(Encoding):
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
         mask = self.mask[videos]
-        dense = torch.zeros(*mask.shape, 3, *self._image_size)
+        dense = torch.zeros(*mask.shape, 3, *self._image_size, dtype=torch.float32)
         dense[mask] = self.keyframes(videos)
         with deterministic(dense.device):
             return enlarge(render(dense, mask), self.scale)
