@@ -224,8 +224,7 @@ class CondensedSet:
         shape, wanted = (clips.num_frames, *clips.size), (store.num_frames, *store.size)
         if shape != wanted:
             raise ArtifactError(f"clips have (T, H, W) = {shape}, but the store has {wanted}.")
-        counts = clips.labels.bincount(minlength=len(store.classes))
-        if missing := (counts == 0).nonzero().flatten().tolist():
+        if missing := (clips.labels.bincount(minlength=len(store.classes)) == 0).nonzero().flatten().tolist():
             raise ArtifactError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
         made: dict[str, Any] = {"method": method, **options} | ({} if seed is None else {"seed": seed})
         made = {key: _as_value(key, value) for key, value in made.items()}
@@ -236,9 +235,8 @@ class CondensedSet:
         pixels = as_pixels(frames)
         if not (mean := float(pixels.abs().mean())) <= MOST_MEAN:
             raise ClipError(f"frames have a mean of {mean:.3g}, but they must be finite, and floats lie in 0..1.")
-        if storage is None:
-            storage = "uint8" if frames.dtype == torch.uint8 else "float32"
-        kept: Encoding = STORAGES.make(storage)
+        exact = "uint8" if frames.dtype == torch.uint8 else "float32"
+        kept: Encoding = STORAGES.make(exact if storage is None else storage)
         source = {"method": made.pop("method"), "config": made, "versions": versions(), "store": store.fingerprint}
         return cls(kept.with_frames(pixels), labels, store.classes, store.normalisation, store.flip, source)
 
@@ -278,8 +276,7 @@ class CondensedSet:
             ArtifactError: the file is missing, damaged, foreign, inconsistent or of a newer format.
         """
         path = as_path(path, "a condensed set, or its file,")
-        known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
-        kind, content, tensors = _read(path, known)
+        kind, content, tensors = _read(path, {kind.NAME: kind for kind in (*ENCODINGS, *encodings)})
         if content.pop("sha256", None) != _digest(content, tensors):
             raise ArtifactError(f"'{path}' was damaged or edited: its checksum differs.")
         try:

@@ -78,9 +78,8 @@ class Estimate:
 
 def of_mean(values: Sequence[float]) -> Estimate | None:
     """The mean of independent values; None for a single value, whose error is unknown."""
-    if len(values) < 2:
-        return None
-    return Estimate(fmean(values), stdev(values) / math.sqrt(len(values)), len(values) - 1)
+    num = len(values)
+    return Estimate(fmean(values), stdev(values) / math.sqrt(num), num - 1) if num > 1 else None
 
 
 def over_recordings(hits: Sequence[Sequence[float]], clips: Sequence[Sequence[int]]) -> Estimate:
@@ -258,7 +257,6 @@ def doubts_of(results: Sequence[Result]) -> list[str]:
     num_shared = sum(count > 1 for count in networks.values())
     configs = [one.subject.config for one in sets.values()]
     made = _num_alike(config.get("network_seed") for config in configs if config.get("iterations", 1))
-    copied = _num_alike(one.subject.videos or None for one in sets.values())
     error = "no interval over sets can see the error that they have in common. Give each set"
     shared = {
         f"{len(networks):,} networks, by their seeds, score more than one set of “{label}”: {error} networks of "
@@ -266,7 +264,7 @@ def doubts_of(results: Sequence[Result]) -> list[str]:
         f"{len(sets)} sets of “{label}” were condensed under the same networks as another one: {error} a "
         "--network-seed of its own.": made,
         f"{len(sets)} sets of “{label}” hold the same videos as another one. Of a method that draws nothing, "
-        "--embedder-seed makes others.": copied,
+        "--embedder-seed makes others.": _num_alike(one.subject.videos or None for one in sets.values()),
     }
     return [*own, *(f"{count:,} of {said}" for said, count in shared.items() if count)]
 

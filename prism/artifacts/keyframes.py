@@ -23,9 +23,7 @@ RGB = YCC.inverse()
 def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tensor:
     """A mask (V, T) with `num_keyframes` evenly spread frames of each video, the first and last among them."""
     times = torch.linspace(0, num_frames - 1, num_keyframes).round().long()
-    mask = torch.zeros(num_videos, num_frames, dtype=torch.bool)
-    mask[:, times] = True
-    return mask
+    return torch.zeros(num_videos, num_frames, dtype=torch.bool).index_fill(1, times, True)
 
 
 def best_placed(clips: Tensor, num_keyframes: int, need: Tensor | None = None) -> Tensor:
@@ -71,12 +69,11 @@ def neighbours(mask: Tensor) -> tuple[Tensor, Tensor]:
     Args:
         mask: (V, T) bool, True at key-frames, including the first and the last frame.
     """
-    num_frames = mask.shape[1]
-    times = torch.arange(num_frames, device=mask.device).expand_as(mask)
+    times = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     # Running maximum of key-frame times, and from the end running minimum. Other frames count as the first or the
     # last frame, which are key-frames anyway.
     before = torch.where(mask, times, 0).cummax(dim=1).values
-    after = torch.where(mask, times, num_frames - 1).flip(1).cummin(dim=1).values.flip(1)
+    after = torch.where(mask, times, mask.shape[1] - 1).flip(1).cummin(dim=1).values.flip(1)
     return before, after
 
 
@@ -102,8 +99,7 @@ def render(frames: Tensor, mask: Tensor) -> Tensor:
         frames: (V, T, C, H, W) float; only frames marked in `mask` count, the others need only be finite.
         mask: (V, T) bool, True at key-frames, including the first and the last frame.
     """
-    weights = interpolation_weights(mask, frames.dtype)
-    return torch.bmm(weights, frames.flatten(2)).view_as(frames)
+    return torch.bmm(interpolation_weights(mask, frames.dtype), frames.flatten(2)).view_as(frames)
 
 
 def enlarge(clips: Tensor, scale: int) -> Tensor:
@@ -145,8 +141,7 @@ def inverse_gram(mask: Tensor) -> Tensor:
     gradient that key-frames as large as the clip can express: the steepest step in the metric of the clip.
     """
     weights = interpolation_weights(mask, torch.float64)
-    gram = weights.mT @ weights + torch.diag_embed((~mask).double())
-    return torch.linalg.inv(gram).float()
+    return torch.linalg.inv(weights.mT @ weights + torch.diag_embed((~mask).double())).float()
 
 
 def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:

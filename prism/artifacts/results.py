@@ -318,6 +318,7 @@ def _problem(found: Result) -> str:
     subject, data, runs = found.subject, found.data, found.runs
     every = [data.chance, *(run.scores for run in runs)]
     sizes = (subject.num_videos, subject.num_bytes, subject.float32_bytes, data.train_float32_bytes)
+    is_off = subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
     problems = {
         f"its task is {found.task!r}, not {TASK}": found.task != TASK,
         "it holds no run": not runs,
@@ -325,9 +326,7 @@ def _problem(found: Result) -> str:
         "a score lies outside 0..1": not all(0 <= share <= 1 for scores in every for share in scores.values()),
         "a training loss is not between 0 and 2^60": not all(0 <= run.train_loss < LARGEST for run in runs),
         "the seconds of a run are not between 0 and 2^60": not all(0 <= run.seconds < LARGEST for run in runs),
-        "stored_clips is below num_videos, or scored_classes above num_classes": (
-            subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
-        ),
+        "stored_clips is below num_videos, or scored_classes above num_classes": is_off,
         "its hits are not those of its recordings and its score": not all(_fit(run, data) for run in runs),
         "a count is zero": 0 in (*sizes, data.num_clips, data.num_classes, data.scored_classes),
     }

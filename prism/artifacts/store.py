@@ -238,10 +238,9 @@ class ClipStore:
 
         at = self.positions(split)
         if not at:
-            remedy = f"Ingest more videos of each class, or with a larger --{split}-fraction."
-            if split == "test-random":
-                remedy = "Ingest with --random-test-windows."
-            raise ArtifactError(f"store '{self.path}' has no {split} clips. {remedy}")
+            more = f"more videos of each class, or with a larger --{split}-fraction"
+            remedy = "with --random-test-windows" if split == "test-random" else more
+            raise ArtifactError(f"store '{self.path}' has no {split} clips. Ingest {remedy}.")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
 
     @property

@@ -198,8 +198,7 @@ class H264(KeyFrameEncoding):
         steps, minima = torch.stack(ranges, dim=1)
         sizes = torch.tensor([len(packet) for packet in packets], dtype=torch.int32)
         content = torch.frombuffer(bytearray(b"".join(packets)), dtype=torch.uint8)
-        coded = {"packets": content, "packet_sizes": sizes, "scale": steps, "minimum": minima}
-        return {**_places(mask), **coded}
+        return {**_places(mask), "packets": content, "packet_sizes": sizes, "scale": steps, "minimum": minima}
 
     def keyframes(self, videos: Tensor) -> Tensor:
         """The key-frames of the chosen videos, decoded; ArtifactError if the packets contradict the set."""
@@ -238,8 +237,7 @@ def compress(levels: Tensor, quality: int) -> list[bytes]:
     context.pix_fmt, context.time_base, context.framerate = "yuv420p", TICK, 1 / TICK
     # For the same bytes every time: with such small pictures the rate control of the macroblock tree reads memory
     # that x264 never wrote, and the number of threads changes x264's choices.
-    crf = f"{51 - 0.51 * quality:g}"
-    context.options = {"crf": crf, "preset": "veryslow", "threads": "1", "mbtree": "0"}
+    context.options = {"crf": f"{51 - 0.51 * quality:g}", "preset": "veryslow", "threads": "1", "mbtree": "0"}
     try:
         for time, plane in enumerate(planes.numpy()):
             frame = av.VideoFrame.from_ndarray(plane, format="yuv420p")
