@@ -116,8 +116,7 @@ def deterministic(device: "torch.device") -> Iterator[None]:
     import torch
 
     cudnn = torch.backends.cudnn
-    threads = torch.get_num_threads()
-    chosen = cudnn.deterministic, cudnn.benchmark
+    threads, chosen = torch.get_num_threads(), (cudnn.deterministic, cudnn.benchmark)
     if device.type == "cpu":
         torch.set_num_threads(1)
     else:

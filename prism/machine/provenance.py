@@ -51,17 +51,15 @@ def provenance(device: object = "auto") -> dict[str, Any]:
 
     # Only where CUDA is in use: the call would initialise it, after which no process can be forked.
     name, is_used = str(device), torch.cuda.is_initialized() and str(device) != "cpu"
-    gpu = torch.cuda.get_device_name(name if ":" in name else None) if is_used else None
-    program = Path(sys.argv[0]).name.replace("__main__.py", "prism")
     return {
         **versions(),
         "commit": _commit(),
-        "command": as_text(shlex.join([program, *sys.argv[1:]])),
+        "command": as_text(shlex.join([Path(sys.argv[0]).name.replace("__main__.py", "prism"), *sys.argv[1:]])),
         "host": platform.node(),
         "system": platform.platform(),
         "processor": _processor(),
         "threads": torch.get_num_threads(),
-        "gpu": gpu,
+        "gpu": torch.cuda.get_device_name(name if ":" in name else None) if is_used else None,
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
