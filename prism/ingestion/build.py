@@ -30,17 +30,8 @@ from prism.ingestion.listing import DataSet, Listing, VideoSource, files_of, why
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task, decode_all
 from prism.ingestion.splits import list_videos, recordings_beside_paths, split_videos
+from prism.machine import files
 from prism.machine.executors import stoppable
-from prism.machine.files import (
-    check_output_folder,
-    lock,
-    new_folder,
-    partial_path,
-    replace_folder,
-    sync,
-    write_synced,
-    writing,
-)
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import Run, split_options
 from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text, typed
@@ -88,14 +79,14 @@ def ingest(
     config, run = split_options(IngestConfig, config, run, options)
     output = Path(os.path.abspath(as_path(output)))
     run.check_workers(workers)
-    with lock(output):
-        check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
+    with files.lock(output):
+        files.check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
         with ExitStack() as stack:
             if not isinstance(source, str | os.PathLike):
                 if config.layout != "auto":
                     raise config.refusal("layout", "auto for a data set object")
                 # A fixed name, so that the folder replaces the one of a killed run.
-                folder = stack.enter_context(new_folder(output, ".{}.items"))
+                folder = stack.enter_context(files.new_folder(output, ".{}.items"))
                 source = write_items(source, folder, run.progress)
             plan = make_plan(Path(source), config)
             # The processors that this process may use, if the system reports them; else all of the machine.
@@ -162,7 +153,7 @@ class WorkingFolder:
         self.slots = path / f"slots-{hashlib.sha256(plan.encode()).hexdigest()[:16]}.u8"
         self.plan, self.journal = path / "plan.json", path / "journal.jsonl"
         self._waiting, self._synced = list[str](), time.monotonic()
-        with writing(path):
+        with files.writing(path):
             path.mkdir(exist_ok=True)
         is_same = self.plan.is_file() and self.plan.read_bytes() == plan.encode()
         self.restarted = self.plan.exists() and not is_same
@@ -176,7 +167,7 @@ class WorkingFolder:
         if any(not re.fullmatch(r"slots-\w+\.u8", name) for name in names):
             raise OutputError(f"'{self.path}' is in the way, and no unfinished store. Move it away.")
         try:
-            with writing(self.path, self.offsets[-1]):
+            with files.writing(self.path, self.offsets[-1]):
                 # The plan is removed first and written last: if it exists, the other files do.
                 self.plan.unlink(missing_ok=True)
                 for entry in self.path.iterdir():
@@ -187,8 +178,8 @@ class WorkingFolder:
                 # Fail before decoding, not after hours of it, if the disk is too small.
                 if shutil.disk_usage(self.path).free < self.offsets[-1]:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                write_synced(self.plan, plan)
-                sync(self.path)
+                files.write_synced(self.plan, plan)
+                files.sync(self.path)
         except OutputError:
             self.remove()
             raise
@@ -206,7 +197,7 @@ class WorkingFolder:
                 break
             self.outcomes[video] = outcome
             whole += len(line)
-        with writing(self.journal):
+        with files.writing(self.journal):
             os.truncate(self.journal, whole)
 
     def record(self, video: int, outcome: Outcome) -> None:
@@ -218,11 +209,11 @@ class WorkingFolder:
 
     def sync(self) -> None:
         """Flush finished videos to disk: first their frames, then their lines in the journal."""
-        with writing(self.path):
-            sync(self.slots)
+        with files.writing(self.path):
+            files.sync(self.slots)
             with self.journal.open("a", encoding="utf-8") as file:
                 file.writelines(self._waiting)
-            sync(self.journal)
+            files.sync(self.journal)
         self._waiting.clear()
         self._synced = time.monotonic()
 
@@ -243,7 +234,6 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
 
 
 def _stamp(path: Path) -> str:
-    """Digest of the names, sizes and modification times of a video's files."""
     digest = hashlib.sha256()
     for file in files_of(path):
         digest.update(file.name.encode(errors="surrogateescape"))
@@ -257,12 +247,11 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
     """Decode the videos that an earlier run has not, then assemble the store and give it its final name."""
     for text in plan.listing.notes:
         note(text)
-    folder = WorkingFolder(partial_path(output), plan.to_json(), plan.offsets)
+    folder = WorkingFolder(files.partial_path(output), plan.to_json(), plan.offsets)
     if folder.restarted:
         note("The source or the settings have changed: starting again.", enabled=progress)
     elif folder.outcomes:
-        done = len(folder.outcomes)
-        note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
+        note(f"{len(folder.outcomes)} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
     _decode(plan, folder, workers, progress)
     for video, stamp in zip(plan.videos, plan.stamps, strict=True):
         if _stamp(video.path) != stamp:
@@ -273,9 +262,9 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
     _check_classes(done, folder)
     for text in _cautions(plan, done, skipped):
         note(text)
-    with writing(output, plan.offsets[-1]):
+    with files.writing(output, plan.offsets[-1]):
         _assemble(plan, folder, done, skipped)
-        replace_folder(folder.path, output)
+        files.replace_folder(folder.path, output)
 
 
 def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
@@ -333,12 +322,10 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
 
 def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel in [0, 1], from the counts (3, 256) of its values 0..255."""
-    means, stds = [], []
-    for n, total, squares in (counts @ np.arange(256)[:, None] ** range(3)).tolist():
-        means.append(total / n / 255)
-        # A constant channel gets a deviation of one grey level, by which networks can divide.
-        stds.append((math.sqrt(n * squares - total * total) / n or 1.0) / 255)
-    return tuple(means), tuple(stds)
+    sums = (counts @ np.arange(256)[:, None] ** range(3)).tolist()
+    # A constant channel gets a deviation of one grey level, by which networks can divide.
+    stds = ((math.sqrt(n * squares - total * total) / n or 1.0) / 255 for n, total, squares in sums)
+    return tuple(total / n / 255 for n, total, _ in sums), tuple(stds)
 
 
 def _clips_in_order(plan: Plan, done: Done) -> list[tuple[int, ClipSource]]:
@@ -386,15 +373,15 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
         settings=as_dict(config),
         sha256={"frames.u8": digest.hexdigest(), "clips.csv": hashlib.sha256(index).hexdigest()},
     )
-    files = {"clips.csv": index, "skipped.csv": csv_text(("path", "reason"), sorted(skipped.items())).encode()}
+    tables = {"clips.csv": index, "skipped.csv": csv_text(("path", "reason"), sorted(skipped.items())).encode()}
     if damaged := sorted((video.relative, outcome.damage) for video, outcome in done if outcome.damage):
-        files["damaged.csv"] = csv_text(("path", "damage"), damaged).encode()
-    for name, data in (files | {"store.json": header.to_json().encode()}).items():
-        write_synced(folder.path / name, data)
+        tables["damaged.csv"] = csv_text(("path", "damage"), damaged).encode()
+    for name, data in (tables | {"store.json": header.to_json().encode()}).items():
+        files.write_synced(folder.path / name, data)
     if is_whole:
         os.replace(folder.slots, frames_path)
     else:
-        sync(frames_path)
+        files.sync(frames_path)
         folder.slots.unlink()
     folder.journal.unlink()
     folder.plan.unlink()

@@ -126,15 +126,12 @@ class _Video:
     """
 
     def __init__(self, path: Path, size: int, whole: bool, stack: ExitStack) -> None:
-        self.path, self.size, self.stack = path, size, stack
-        self.converter = VideoReformatter()
+        self.path, self.size, self.stack, self.converter = path, size, stack, VideoReformatter()
         self.survey, self.kept = survey(path, stack)
         self.rate, self.early_end = self.survey.rate, self.survey.early_end
         self.num_frames, self.num_stamps = len(self.survey.stamps), len(self.survey.times)
-        is_sought = (
-            self.num_stamps >= LONG_VIDEO and not (whole or self.early_end) and self.survey.identifies_frames
-        )
-        self.times = self.survey.times if is_sought else []
+        is_long = self.num_stamps >= LONG_VIDEO and not (whole or self.early_end)
+        self.times = self.survey.times if is_long and self.survey.identifies_frames else []
 
     @cached_property
     def matrix(self) -> list[int]:

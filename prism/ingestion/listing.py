@@ -341,10 +341,8 @@ class Auto(Layout):
         splits = SPLIT_NAMES.keys() & {name.lower() for name in folders}
         has_splits = "train" in splits and (len(splits) > 1 or len(folders) == 1)
         listing = Listing(source)
-        unread = [path.name for path, names in columns.items() if {"path", "label"} <= names]
-        listing.caution(
-            "the folders are read, and no list without a column split; to ingest a list, pass its path", unread
-        )
+        said = "the folders are read, and no list without a column split; to ingest a list, pass its path"
+        listing.caution(said, [path.name for path, names in columns.items() if {"path", "label"} <= names])
         for path in videos_under(listing, source, self.follow_links):
             *above, _ = path.relative_to(source).parts
             split = SPLIT_NAMES.get(above.pop(0).lower()) if has_splits and above else ""

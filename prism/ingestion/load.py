@@ -69,8 +69,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self._files = None if is_set or in_memory else (source, split)
         self._drawn = source if is_set and source.is_random else None
         self._normalisation = source.normalisation if normalise else None
-        self._output_format = output_format
-        self._transform = transform
+        self._output_format, self._transform = output_format, transform
         self.classes = list(clips.classes)
         self.class_to_idx = {name: label for label, name in enumerate(clips.classes)}
         self.targets: list[int] = clips.labels.tolist()

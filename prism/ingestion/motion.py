@@ -145,8 +145,7 @@ def draw_glyphs(label: str, num_frames: int, size: int, random: Random) -> Array
         _paint_strokes(picture, (((-1, 0), (1, 0)),), x, y, size * STRAY_LENGTH / 2, angle, width, random)
     x, y = (size * place for place in moves)
     radius, tilt, width = (random.uniform(*limits) for limits in (GLYPH_RADII, (-TILT, TILT), WIDTHS))
-    strokes = GLYPHS[label.partition("-")[0]]
-    _paint_strokes(picture, strokes, x, y, size * radius, tilt, size * width, random)
+    _paint_strokes(picture, GLYPHS[label.partition("-")[0]], x, y, size * radius, tilt, size * width, random)
     return _as_pixels(np.float32(random.uniform(*LIGHTS)) * picture)
 
 
@@ -247,8 +246,7 @@ def write_motion(
         names = (found.relative_to(output).as_posix() for found in output.rglob("*"))
         owned = [name for name in names if own.fullmatch(name)]
         check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned)
-        total = len(labels) * sum(counts.values())
-        bar = progress_bar("Drawing", total, "videos", enabled=run.progress)
+        bar = progress_bar("Drawing", len(labels) * sum(counts.values()), "videos", enabled=run.progress)
         with new_folder(output) as partial, writing(output), bar as advance:
             # A mirror swaps left and right, and changes the signs. `ingest` reads this entry.
             mark = canonical_json({"flip": False, "made_by": "prism motion"}) + "\n"
@@ -258,8 +256,7 @@ def write_motion(
                 folder.mkdir(parents=True)
                 for index in range(count):
                     random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
-                    frames = draw(label, config.num_frames, config.size, random)
-                    write_video(folder / f"{index:04d}.mp4", frames)
+                    write_video(folder / f"{index:04d}.mp4", draw(label, config.num_frames, config.size, random))
                     advance()
             replace_folder(partial, output)
     return output

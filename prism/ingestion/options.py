@@ -21,7 +21,6 @@ LAYOUTS = Parts(
     },
 )
 
-
 SIDE = Range("an even number between 32 and 1024", lambda value: value % 2 == 0 and 32 <= value <= 1024)
 GROUP_PATTERN = Range("a regular expression with a group (…)", has_group)
 

@@ -149,8 +149,7 @@ def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tupl
     def decode_one(task: Task) -> Outcome:
         found = ""
         for _ in range(2):
-            worker = getattr(own, "worker", None)
-            if worker is None:
+            if (worker := getattr(own, "worker", None)) is None:
                 worker = own.worker = Worker()
                 started.append(worker)
             found = "" if is_closed.is_set() else worker.ask(task)

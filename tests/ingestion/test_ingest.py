@@ -137,7 +137,7 @@ def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch, befo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(build, before, stop)
+        patch.setattr(f"prism.ingestion.build.{before}", stop)
         with pytest.raises(Interrupted):
             make(source, output)
     assert partial_path(output).exists()
@@ -150,7 +150,7 @@ def task_of(video: Path, slots: Path) -> Task:
 
 
 def test_what_a_run_leaves_that_is_stopped_as_its_store_gets_a_name_goes(source, expected, tmp_path, monkeypatch):
-    unfinished(source, tmp_path / "store", monkeypatch, "replace_folder")
+    unfinished(source, tmp_path / "store", monkeypatch, "files.replace_folder")
     assert contents(make(source, tmp_path / "store").path) == expected
     assert leftovers(tmp_path / "store") == []
     with monkeypatch.context() as patch:
