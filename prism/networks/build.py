@@ -30,8 +30,7 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
     Raises:
         ConfigError: there is no such network, it lacks an option or initial values, or the clips are too small.
     """
-    network_type, own = NETWORKS.resolve(model)
-    name = NETWORKS.name_of(model)
+    (network_type, own), name = NETWORKS.resolve(model), NETWORKS.name_of(model)
     shape, options = (inspect.signature(each).parameters.keys() for each in (Network, network_type))
     arguments = {key: value for key, value in arguments.items() if value or key in shape}
     for option in sorted(arguments.keys() - shape - options):

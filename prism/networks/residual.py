@@ -66,15 +66,11 @@ class ResidualBlock(nn.Module):
         # (Tran et al., section 3.5); as in torchvision, both convolutions have the number of the first.
         between = 27 * before * after // (9 * before + 3 * after)
         strides = (stride, stride, stride)
-        self.residual = nn.Sequential(
-            *_factorised(before, between, after, strides),
-            nn.ReLU(),
-            *_factorised(after, between, after, (1, 1, 1)),
-        )
+        first, second = _factorised(before, between, after, strides), _factorised(after, between, after, (1, 1, 1))
+        self.residual = nn.Sequential(*first, nn.ReLU(), *second)
         self.shortcut = nn.Sequential()
         if stride != 1 or before != after:
-            projection = HeConv3d(before, after, 1, strides, bias=False)
-            self.shortcut = nn.Sequential(projection, nn.BatchNorm3d(after))
+            self.shortcut = nn.Sequential(HeConv3d(before, after, 1, strides, bias=False), nn.BatchNorm3d(after))
 
     def forward(self, x: Tensor) -> Tensor:
         return (self.residual(x) + self.shortcut(x)).relu()

@@ -15,8 +15,7 @@ class SGD:
 
     # `torch.optim.SGD` would import PyTorch's compiler, which takes a second of every command.
     def __init__(self, groups: Sequence[Sequence[Tensor]], momentum: float, weight_decay: float = 0.0) -> None:
-        self.groups = groups
-        self.momentum, self.weight_decay = momentum, weight_decay
+        self.groups, self.momentum, self.weight_decay = groups, momentum, weight_decay
         self.momentum_buffers: dict[Tensor, Tensor] = {}
 
     def zero_grad(self) -> None:
@@ -36,5 +35,4 @@ class SGD:
                 *(tensors, gradients, buffers), weight_decay=self.weight_decay, momentum=self.momentum, lr=rate,
                 dampening=0.0, nesterov=False, maximize=False,
             )  # fmt: skip
-            found = zip(tensors, buffers, strict=True)
-            self.momentum_buffers |= {tensor: buffer for tensor, buffer in found if buffer is not None}
+            self.momentum_buffers |= {x: v for x, v in zip(tensors, buffers, strict=True) if v is not None}

@@ -23,11 +23,7 @@ from prism.networks.sgd import SGD
 Draw = Callable[[Generator], Clips]
 """Draws the clips of an epoch from a generator; their number and labels are the same in every epoch."""
 
-within_memory = partial(
-    explained,
-    "--width, or where there is one --hidden or --batch-size",
-    AGAIN,
-)
+within_memory = partial(explained, "--width, or where there is one --hidden or --batch-size", AGAIN)
 
 
 def train(
