@@ -75,12 +75,10 @@ def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = (), over: st
     rules = [resources.files("prism.reports").joinpath("page.css").read_text(encoding="utf-8")]
     # One animation for each number of frames; nothing but numbers is added to the style sheet.
     for n in sorted({tile.num_shown for tile in tiles}):
-        seconds = n * SECONDS_PER_FRAME
-        timing = f"animation-duration:{seconds:g}s;animation-timing-function:steps({n})"
+        timing = f"animation-duration:{n * SECONDS_PER_FRAME:g}s;animation-timing-function:steps({n})"
         rules.append(f".n{n}{{--n:{n};animation-name:play{n};{timing}}}")
         rules.append(f"@keyframes play{n}{{to{{--at:{n}}}}}")
-    for height, width in sorted({tile.size for tile in tiles}):
-        rules.append(f".r{width}-{height}{{--shape:{width}/{height}}}")
+    rules += [f".r{w}-{h}{{--shape:{w}/{h}}}" for h, w in sorted({tile.size for tile in tiles})]
     css = "\n".join(rules)
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     environment = jinja2.Environment(
@@ -160,8 +158,7 @@ def summary_tables(results: Iterable[Result], over: str = "") -> list[tuple[Tabl
     tables = [rows_of(some) for some in grouped(ordered, lambda one: one.group)]
     for rows in (some for table in tables for some in grouped(table, lambda row: row.network)):
         first = rows[0].first
-        leading = f"{HEADINGS[first.metrics[0]]} %"
-        shown = (*ON_TERMINAL, leading, f"lead over “{over}”" if over else LEAD)
+        shown = (*ON_TERMINAL, f"{HEADINGS[first.metrics[0]]} %", f"lead over “{over}”" if over else LEAD)
         columns = [column for column in columns_of(rows, over) if column.heading in shown]
         place = [PurePath(first.data.path).name, first.data.split, first.protocol, rows[0].network]
         chance = f"{100 * first.data.chance[first.metrics[0]]:.3g}"

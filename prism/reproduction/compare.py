@@ -122,8 +122,7 @@ class Comparison:
             yield f"Protocol {' and '.join(protocols)}."
         if splits := sorted({row.first.data.split for row in rows} - {*TESTS}):
             yield f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores."
-        others = {(line.store.name, line.data) for line in self.lines if not line.is_same_data}
-        for store, data in sorted(others):
+        for store, data in sorted({(line.store.name, line.data) for line in self.lines if not line.is_same_data}):
             yield f"{store} is not the paper's data: the paper's numbers are of {data}, for their order only."
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
             yield "DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1."

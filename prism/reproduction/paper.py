@@ -66,9 +66,7 @@ def data_sets() -> dict[str, str]:
 def exhibits() -> dict[str, Exhibit]:
     """Every table and figure, by the name that `prism reproduce` takes."""
     known, paper = {}, content_of("paper.toml")
-    for name, content in paper.items():
-        if "title" not in content:
-            continue
+    for name, content in ((name, table) for name, table in paper.items() if "title" in table):
         own = content["rows"] if "rows" in content else paper[content["rows_of"]]["rows"]
         columns = [(vpc, NETWORK) for vpc in content["vpc"]]
         columns += [(content["vpc"][0], network) for network in content.get("networks", ())]
@@ -100,9 +98,8 @@ def _on_scale(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _cell(row: dict[str, Any], vpc: int, network: str, metric: str, data: str) -> Cell:
     recipe = row.get("recipe", "")
-    vpc = vpc if recipe else 0
+    name, vpc = recipe.rpartition("/")[2] or WHOLE, vpc if recipe else 0
     printed = row.get(data, {}).get(str(vpc) if network == NETWORK else network, "")
-    name = recipe.rpartition("/")[2] or WHOLE
     storage = content_of("paper.toml")["storage"].get(data, {})
     mib, whole = (storage.get(one, {}).get(str(at), 0.0) for one, at in ((name, vpc), (WHOLE, 0)))
     return Cell(row["label"], name, recipe, vpc, network, metric, printed, mib, whole)

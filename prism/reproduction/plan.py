@@ -135,8 +135,7 @@ def plan(
         _check_known("vpc", vpc, sorted({cell.vpc for cell in cells} - {0}), exhibit)
         _check_known("row", rows, list(dict.fromkeys(cell.name for cell in cells)), exhibit)
         _check_known("network", networks, list(dict.fromkeys(cell.network for cell in cells)), exhibit)
-        cells = [cell for cell in cells if not vpc or cell.vpc in (0, *vpc)]
-        cells = [cell for cell in cells if not networks or cell.network in networks]
+        cells = [c for c in cells if (not vpc or c.vpc in (0, *vpc)) and (not networks or c.network in networks)]
         made: dict[CondenseConfig | SelectConfig, SetStep] = {}
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
@@ -179,8 +178,7 @@ Sources = tuple[Tables, Tables, Tables]
 
 
 def _options(section: str, cell: Cell, *sources: Tables) -> dict[str, Any]:
-    by_source = [of_vpc(tables.get(section, {}), cell.vpc) for tables in sources]
-    return {key: value for options in by_source for key, value in options.items()}
+    return {key: value for tables in sources for key, value in of_vpc(tables.get(section, {}), cell.vpc).items()}
 
 
 def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed: int) -> SetStep:

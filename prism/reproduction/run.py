@@ -108,9 +108,8 @@ def _take(step: SetStep | ScoreStep, done: Done) -> bool:
     if not step.path.exists():
         return False
     if isinstance(step, SetStep):
-        condensed = CondensedSet.load(step.path)
+        config, condensed = step.config, CondensedSet.load(step.path)
         found = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
-        config = step.config
         is_condensed = isinstance(config, CondenseConfig)
         options = recorded_options(config, given_set(step.store, config)) if is_condensed else as_dict(config)
         check_same_run(f"'{step.path}'", found, {"store": step.store.fingerprint, "config": options})
@@ -121,10 +120,9 @@ def _take(step: SetStep | ScoreStep, done: Done) -> bool:
     result = Result.load(step.path)
     # The number of seeds may differ: only networks that are missing are trained.
     config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
-    fingerprint = step.store.fingerprint
-    subject = done.sets[step.made.path] if step.made else fingerprint
+    subject = done.sets[step.made.path] if step.made else step.store.fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
-    check_same_run(f"'{step.path}'", found, {"config": config, "data": fingerprint, "set": subject})
+    check_same_run(f"'{step.path}'", found, {"config": config, "data": step.store.fingerprint, "set": subject})
     # Several tables share a file, each with its own label.
     done.results[step.path] = replace(result.of_seeds(step.config.all_seeds), label=step.label)
     return {run.seed for run in result.runs} >= set(step.config.all_seeds)
