@@ -38,6 +38,7 @@ def Help(text: str) -> Parameter:
 
 
 OUTPUT = Parameter(name=["--output", "-o"])
+FLAT = Parameter(name="*")
 FLAG = Parameter(negative="")
 MANY = Parameter(negative="", consume_multiple=True)
 WHOLE = Parameter(converter=whole)
@@ -74,9 +75,8 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
         unknown = None if "--vpc" in words else 0
         vpc = max((int(word) for word in words.get("--vpc", ()) if word.isdecimal()), default=unknown)
         verb, recipe, named = commands[0], read_recipe(*given, vpc=vpc), " and ".join(given)
-        for options in recipe.values():
-            for value in options.values():
-                reach_custom_parts(str, value)
+        for value in (value for options in recipe.values() for value in options.values()):
+            reach_custom_parts(str, value)
         if verb in SECTIONS and verb not in recipe:
             print(f"Recipe {named} has no options of prism {verb}, which has its defaults.", file=sys.stderr)
         Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=named)(app, commands, arguments)
@@ -94,15 +94,11 @@ app = App(
 )
 
 
-FLAT = Parameter(name="*")
-
-
 def command(function: Verb) -> Verb:
     """Decorator that makes a function, named after its verb, a command; without `config` it has no recipes."""
     hints, not_taken = function.__annotations__, {*NOT_TAKEN.get(function.__name__, ())}
     if "config" in hints:
-        config, _ = get_args(hints["config"])
-        hints["config"] = Annotated[_grouped(config), FLAT]
+        hints["config"] = Annotated[_grouped(get_args(hints["config"])[0]), FLAT]
     else:
         not_taken.add("recipe")
     if "run" in hints:

@@ -73,8 +73,7 @@ def condense(
 
     given = {"output": output, "checkpoint_seconds": checkpoint_seconds}
     condensed = call(prism.condense, store, config=config, run=run, **given)
-    say(f"Wrote {output}: {condensed.contents}.")
-    say(sentence_of(condensed))
+    say(f"Wrote {output}: {condensed.contents}.\n{sentence_of(condensed)}")
 
 
 @command

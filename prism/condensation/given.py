@@ -45,10 +45,9 @@ def num_lost_keyframes(given: CondensedSet, config: CondenseConfig) -> int:
     if given.mask.all() or not METHODS.is_builtin(config.method):
         return 0
     # As the run places them: on normalised clips of the size of its key-frames.
-    width = given.size[1] // config.keyframe_scale
     small = given.unenlarged() if given.encoding.scale == config.keyframe_scale else given
     clips = given.normalisation.apply(small.render())
-    clips = reduce(clips, clips.shape[4] // width)
+    clips = reduce(clips, clips.shape[4] // (given.size[1] // config.keyframe_scale))
     first = initial_mask(clips, given.labels, config.initial_keyframes, config.placement)
     return int((given.mask & ~first).sum())
 

@@ -235,8 +235,7 @@ class RandomNetworks:
         block, within = divmod(number, self.block)
         if self._block != (block, still):
             file, self._block = self.kept(block, still), (block, still)
-            means = file.load() if file else None
-            own = self.classes
+            means, own = file.load() if file else None, self.classes
             self._means = None if means is None else send(means, self.device)[:, own.start : own.stop]
         return self.compute_means(number, still) if self._means is None else self._means[within]
 

@@ -176,9 +176,8 @@ def passes(store: ClipStore, config: EvaluateConfig) -> list[Clips]:
     if config.protocol != "wang2024":
         return [store.clips(config.split)]
     if (found := store.num_passes) != NUM_WINDOWS:
-        said = f"protocol wang2024 scores {NUM_WINDOWS} random windows of each test video"
-        said += f", but '{store.path}' has {found}"
-        raise ConfigError(f"{said}. Ingest it with --random-test-windows {NUM_WINDOWS}.")
+        said = f"protocol wang2024 scores {NUM_WINDOWS} random windows of each test video, but '{store.path}'"
+        raise ConfigError(f"{said} has {found}. Ingest it with --random-test-windows {NUM_WINDOWS}.")
     return store.passes()
 
 
@@ -237,8 +236,7 @@ class Evaluation:
         if not outputs.isfinite().all():
             # It diverged in its last step, which no loss shows.
             raise diverged(f"the outputs of the network of seed {seed} are not finite", schedule)
-        labels = torch.cat([shown.labels for shown in every])
-        metrics = metrics_of(len(store.classes))
+        labels, metrics = torch.cat([shown.labels for shown in every]), metrics_of(len(store.classes))
         return loss, {metric: guessed_right(outputs, labels, GUESSES[metric]) for metric in metrics}
 
     def rendered(self) -> ClipStore | Clips | Draw:
@@ -266,8 +264,7 @@ class Evaluation:
 
     def missing(self, result: Result) -> list[int]:
         """Seeds of the networks that a result lacks."""
-        done = {one.seed for one in result.runs}
-        return [seed for seed in self.config.all_seeds if seed not in done]
+        return sorted({*self.config.all_seeds} - {one.seed for one in result.runs})
 
     def complete(self, result: Result, run: Run, workers: int | None) -> Result:
         """The result with the networks that it lacks, saved after each; a DivergedError comes after all others."""
