@@ -156,6 +156,9 @@ def _set_tiles(name: str, condensed: CondensedSet, load: Callable[[], CondensedS
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
         about = name, note, alt, condensed.size, shown, tuple(marks[:shown])
-        what = condensed.classes[label], ranks[label], lambda at=video: load().render(torch.tensor([at]))
-        yield Tile(*what, *about)
+        yield Tile(condensed.classes[label], ranks[label], partial(_render, load, video), *about)
         ranks[label] += 1
+
+
+def _render(load: Callable[[], CondensedSet], video: int) -> Tensor:
+    return load().render(torch.tensor([video]))
