@@ -133,7 +133,7 @@ class Parts:
 
     def name_of(self, value: Any, leave_out: Collection[str] = ()) -> str:
         """The name under which a part is recorded: a short name, or `module:Name` with options."""
-        options = self.options_of(value)
+        options = {key: _plain(item) for key, item in self.options_of(value).items()}
         if isinstance(value, str):
             if (match := self.match(value)) is None:
                 return value
@@ -152,6 +152,11 @@ class Parts:
         ]
         name = f"{home}({', '.join(words)})" if words else home
         return next((short for short, place in self.registry.items() if place == name), name)
+
+
+def _plain(value: Any) -> Any:
+    """A value as a literal that can be read back: a number or an array of NumPy as Python's."""
+    return value.tolist() if type(value).__module__ == "numpy" and hasattr(value, "tolist") else value
 
 
 def _at(module: str, name: str) -> Any:

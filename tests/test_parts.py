@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +115,7 @@ def made(value: Any, **options: Any) -> Any:
     "value",
     [
         Theirs(threshold=0.25),
+        Theirs(threshold=np.float64(0.25)),
         functools.partial(Theirs, threshold=0.25),
         functools.partial(Theirs, 0.0, 0.25),
         f"{HERE}:Theirs(threshold=0.25)",
