@@ -75,8 +75,9 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
         unknown = None if "--vpc" in words else 0
         vpc = max((int(word) for word in words.get("--vpc", ()) if word.isdecimal()), default=unknown)
         verb, recipe, named = commands[0], read_recipe(*given, vpc=vpc), " and ".join(given)
-        for value in (value for options in recipe.values() for value in options.values()):
-            reach_custom_parts(str, value)
+        for options in recipe.values():
+            for value in options.values():
+                reach_custom_parts(str, value)
         if verb in SECTIONS and verb not in recipe:
             print(f"Recipe {named} has no options of prism {verb}, which has its defaults.", file=sys.stderr)
         Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=named)(app, commands, arguments)

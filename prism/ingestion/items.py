@@ -59,8 +59,8 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
 def _each(items: Any) -> Iterator[Any]:
     # Only the length ends many data sets: an index beyond it may give anything. Those of PyTorch that can only be
     # iterated have a `__getitem__` as well, which fails.
-    is_endless = any(kind.__name__ == "IterableDataset" for kind in type(items).__mro__)
-    if hasattr(items, "__getitem__") and hasattr(items, "__len__") and not is_endless:
+    is_iterable_only = any(kind.__name__ == "IterableDataset" for kind in type(items).__mro__)
+    if hasattr(items, "__getitem__") and hasattr(items, "__len__") and not is_iterable_only:
         return map(items.__getitem__, range(len(items)))
     if not isinstance(items, Iterable):
         kind = type(items).__name__

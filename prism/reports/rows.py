@@ -186,18 +186,14 @@ def notes_on(rows: Sequence[Row], over: str = "") -> list[str]:
     data, protocol = rows[0].first.data, rows[0].first.protocol
     chance = f"{100 * data.chance[rows[0].first.metrics[0]]:.3g}"
     seen = "networks may have been trained on, and settings" if data.split == "train" else "settings may have been"
-    counts = (
-        "A set counts once, with the mean of its networks: mean ± standard error over sets (sets × networks of"
-    )
-    one = "or of one set over its networks (networks), which says nothing of the next set"
-    notes = [f"Accuracies in percent after the last epoch; a guess scores {chance}. {counts} each), {one}."]
+    said = f"Accuracies in percent after the last epoch; a guess scores {chance}. A set counts once, with the mean"
+    of = "of its networks: mean ± standard error over sets (sets × networks of each), or of one set over its"
+    notes = [f"{said} {of} networks (networks), which says nothing of the next set."]
     leads = [lead for row in rows for of in {"", over} if (lead := lead_over(row, rows, of))]
     if leads or over:
-        said = (
-            "Leads are over rows of the same network (the floor: with as many clips), the smallest of several, in"
-        )
-        of = "points, with a 95 % interval over pairs of one seed, and over test recordings where hits are known"
-        notes.append(f"{said} {of}; – without such pairs.")
+        said = "Leads are over rows of the same network (the floor: with as many clips), the smallest of several,"
+        of = "with a 95 % interval over pairs of one seed, and over test recordings where hits are known"
+        notes.append(f"{said} in points, {of}; – without such pairs.")
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
     notes += cautions_on(rows)

@@ -66,7 +66,9 @@ def data_sets() -> dict[str, str]:
 def exhibits() -> dict[str, Exhibit]:
     """Every table and figure, by the name that `prism reproduce` takes."""
     known, paper = {}, content_of("paper.toml")
-    for name, content in ((name, table) for name, table in paper.items() if "title" in table):
+    for name, content in paper.items():
+        if "title" not in content:
+            continue
         own = content["rows"] if "rows" in content else paper[content["rows_of"]]["rows"]
         columns = [(vpc, NETWORK) for vpc in content["vpc"]]
         columns += [(content["vpc"][0], network) for network in content.get("networks", ())]
